@@ -1,0 +1,264 @@
+"""Average precision by the rules of the PASCAL VOC development kit.
+
+For one class, over all images at once:
+
+1. Detections are taken by falling score; equal scores keep their order (of images, then within).
+2. Each is compared with the true box of its class and image that it overlaps most (the first of
+   equals), *whether or not that box is already taken*.
+3. Overlap is intersection over union and must be at least 0.5.
+4. If it is too small: a false positive. If the box is difficult: neither right nor wrong. If it was
+   taken by an earlier detection: a false positive. Otherwise a true positive, and the box is taken.
+5. Recall is over the boxes that are not difficult. A class without such boxes has no AP: NaN.
+
+The kit counts pixels 1-based and inclusive, (x1 + 1, y1 + 1, x2, y2) in terms of our half-open
+boxes, and adds 1 to every side that it measures. Both conventions give the same areas, so
+`geometry.iou` is the kit's overlap. Neither boxes nor scores are rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.detections import Bools, Detections, Floats, GroundTruth
+from halfseen.errors import AnnotationError, SettingsError
+from halfseen.geometry import Boxes, iou_matrix
+
+Kind = Literal["all-point", "11-point"]
+BoxKind = Literal["full", "visible"]
+Found = Sequence[Detections] | Mapping[str, Detections]
+
+TRUE, FALSE, NEITHER = 1, 0, -1
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """What became of every detection of one class, best first, as parallel arrays of length M.
+
+    image     (M,) position of the image in the truth
+    index     (M,) position of the detection within its image
+    rank      (M,) the value it was ranked by
+    outcome   (M,) TRUE, FALSE, or NEITHER
+    target    (M,) the object of its image that it overlaps most, or -1 where it overlaps none
+    overlap   (M,) that overlap
+    positives how many objects were to be found
+    """
+
+    label: str
+    image: NDArray[np.int64]
+    index: NDArray[np.int64]
+    rank: Floats
+    outcome: NDArray[np.int8]
+    target: NDArray[np.int64]
+    overlap: Floats
+    positives: int
+
+    def __len__(self) -> int:
+        return len(self.rank)
+
+    @property
+    def right(self) -> list[tuple[int, int, int]]:
+        """(image, detection, object) of every true positive, best first."""
+        chosen = self.outcome == TRUE
+        columns = (self.image[chosen], self.index[chosen], self.target[chosen])
+        return [(int(k), int(i), int(j)) for k, i, j in zip(*columns, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class APResult:
+    """Average precision of one class, with the curve it sums.
+
+    ap         fraction 0..1; NaN if the class has no objects to be found
+    precision, recall, score   after each detection that is right or wrong, best first
+    positives  objects to be found
+    """
+
+    label: str
+    kind: Kind
+    box: BoxKind
+    overlap: float
+    ap: float
+    precision: Floats
+    recall: Floats
+    score: Floats
+    positives: int
+
+    def __str__(self) -> str:
+        rule = f"{self.kind}, {self.box} box, IoU >= {self.overlap:g}"
+        return f"{self.label}: AP {100 * self.ap:.1f}% ({rule}, {self.positives} objects)"
+
+
+def average_precision(
+    truth: Sequence[GroundTruth],
+    found: Found,
+    label: str | None = None,
+    kind: Kind = "all-point",
+    box: BoxKind = "full",
+    overlap: float = 0.5,
+    rank: Sequence[Floats] | None = None,
+) -> APResult:
+    """AP of one class by the rules above.
+
+    truth    one per image
+    found    one per image in the same order, or by image id (an absent image has no detections)
+    label    the class; may be left out where detections (or else objects) are of one class only
+    kind     "all-point" (VOC 2010 on): area under the precision envelope; "11-point" (to 2009):
+             mean of the envelope at recalls 0, 0.1, ..., 1
+    box      "full": the whole object's box cut to the image; "visible": the box of what is seen
+    rank     one array per image that replaces the score as the order of detections
+    """
+    matches = match(truth, found, label, box=box, overlap=overlap, rank=rank)
+    return summarise(matches, kind, box, overlap)
+
+
+def summarise(
+    matches: Matches, kind: Kind = "all-point", box: BoxKind = "full", overlap: float = 0.5
+) -> APResult:
+    """The curve and AP of detections that were already matched."""
+    counted = matches.outcome != NEITHER
+    right = matches.outcome[counted] == TRUE
+    hits = np.cumsum(right)
+    precision = hits / np.arange(1, len(hits) + 1)
+    if matches.positives:
+        recall = hits / matches.positives
+    else:
+        recall = np.full(len(hits), np.nan)
+    ap = area_under(right, matches.positives, kind)
+    score = matches.rank[counted]
+    return APResult(
+        matches.label, kind, box, overlap, ap, precision, recall, score, matches.positives
+    )
+
+
+def area_under(right: Bools, positives: int, kind: Kind = "all-point") -> float:
+    """AP of ranked detections, True where right; NaN if there was nothing to find.
+
+    The envelope is the best precision at this recall or a higher one. The recalls of the 11-point
+    rule are compared in whole numbers, so that a recall of exactly 0.3 reaches the level 0.3.
+    """
+    if kind not in ("all-point", "11-point"):
+        raise SettingsError(f'kind must be "all-point" or "11-point", not {kind!r}')
+    if positives == 0:
+        return float("nan")
+    hits = np.cumsum(right)
+    precision = hits / np.arange(1, len(hits) + 1)
+    envelope = np.maximum.accumulate(precision[::-1])[::-1]
+    if kind == "all-point":
+        return float(envelope[right].sum() / positives)
+    first = np.searchsorted(10 * hits, positives * np.arange(11))
+    return float(envelope[first[first < len(hits)]].sum() / 11)
+
+
+def match(
+    truth: Sequence[GroundTruth],
+    found: Found,
+    label: str | None = None,
+    *,
+    box: BoxKind = "full",
+    overlap: float = 0.5,
+    ignored: Sequence[Bools] | None = None,
+    rank: Sequence[Floats] | None = None,
+) -> Matches:
+    """Rules 1 to 4: every detection of the class with its outcome, best first.
+
+    ignored  one array per image, True for the objects that count as neither; difficult and crowd
+             objects if not given
+    """
+    if box not in ("full", "visible"):
+        raise SettingsError(f'box must be "full" or "visible", not {box!r}')
+    if not 0 < overlap <= 1:
+        raise SettingsError(f"overlap must be above 0 and at most 1, not {overlap}")
+    found = aligned(truth, found)
+    label = only_label(truth, found) if label is None else label
+
+    columns: list[tuple[NDArray, ...]] = []
+    objects = positives = 0
+    for k, (here, seen) in enumerate(zip(truth, found, strict=True)):
+        own = np.flatnonzero(here.label == label)
+        skip = (here.difficult | here.crowd if ignored is None else ignored[k])[own]
+        positives += int((~skip).sum())
+        chosen = np.flatnonzero(seen.label == label)
+        if len(chosen):
+            boxes = (seen.clipped if box == "full" else seen.visible)[chosen]
+            if not np.isfinite(boxes).all():
+                raise SettingsError(f'image "{here.image}": a {box} box is not finite numbers')
+            best, shared = best_overlap(boxes, here.box[own])
+            judged = np.where(shared >= overlap, best, -1)
+            columns.append((
+                np.full(len(chosen), k), chosen, _ranks(seen, rank, k, here.image)[chosen], shared,
+                np.append(own, -1)[best],
+                np.where(judged < 0, -1, objects + judged),
+                np.append(skip, False)[judged],
+            ))  # fmt: skip
+        objects += len(own)
+
+    if not columns:
+        none, real = np.zeros(0, np.int64), np.zeros(0)
+        return Matches(label, none, none, real, none.astype(np.int8), none, real, positives)
+    parts = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    order = np.argsort(-parts[2], kind="stable")
+    image, index, ranks, shared, target, taken, skipped = (part[order] for part in parts)
+    outcome = np.zeros(len(order), np.int8)
+    objects_hit, first = np.unique(taken, return_index=True)
+    outcome[first[objects_hit >= 0]] = TRUE
+    outcome[skipped] = NEITHER
+    return Matches(label, image, index, ranks, outcome, target, shared, positives)
+
+
+def best_overlap(boxes: Boxes, true: Boxes) -> tuple[NDArray[np.int64], Floats]:
+    """For each box the true box it overlaps most (the first of equals; -1: none), and how much."""
+    if not len(true):
+        return np.full(len(boxes), -1), np.zeros(len(boxes))
+    shared = iou_matrix(boxes, true)
+    best = shared.argmax(axis=1)
+    most = shared[np.arange(len(boxes)), best]
+    return np.where(most > 0, best, -1), most
+
+
+def aligned(truth: Sequence[GroundTruth], found: Found) -> Sequence[Detections]:
+    """Detections in the order of the truth; an error if they cannot be of the same images."""
+    if isinstance(found, Mapping):
+        unknown = sorted(set(found) - {here.image for here in truth})
+        if unknown:
+            raise AnnotationError(
+                f"detections of {len(unknown)} image(s) that are not in the ground truth, such as "
+                f'"{unknown[0]}": use the split that they were made on'
+            )
+        found = [
+            found[here.image] if here.image in found else Detections.empty(here.size)
+            for here in truth
+        ]
+    if len(found) != len(truth):
+        raise SettingsError(
+            f"ground truth of {len(truth)} images but detections of {len(found)}: give one each"
+        )
+    for here, seen in zip(truth, found, strict=True):
+        if tuple(here.size) != tuple(seen.size):
+            raise SettingsError(
+                f'image "{here.image}" is {here.size} (height, width) in the ground truth but '
+                f"{seen.size} in the detections: are both in the same order?"
+            )
+    return found
+
+
+def only_label(truth: Sequence[GroundTruth], found: Sequence[Detections]) -> str:
+    """The one class of the detections or, where there are none, of the objects."""
+    labels = {str(name) for seen in found for name in np.unique(seen.label)}
+    labels = labels or {str(name) for here in truth for name in np.unique(here.label)}
+    if len(labels) != 1:
+        names = ", ".join(sorted(labels)) or "none"
+        raise SettingsError(f"give the label to evaluate: found {len(labels)} classes ({names})")
+    return labels.pop()
+
+
+def _ranks(seen: Detections, rank: Sequence[Floats] | None, k: int, image: str) -> Floats:
+    values = np.asarray(seen.score if rank is None else rank[k], dtype=np.float64)
+    if values.shape != (len(seen),):
+        raise SettingsError(f'image "{image}": {len(seen)} detections but {values.size} ranks')
+    if np.isnan(values).any():
+        raise SettingsError(f'image "{image}": a detection has a score that is not a number')
+    return values
