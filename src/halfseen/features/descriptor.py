@@ -39,7 +39,8 @@ class Descriptor(Protocol):
         """(rows, cols) of blocks of a level of this size; (0, 0) where it is too small."""
 
     def __call__(self, level: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(rows, cols, channels) float32 of a level (height, width, 3) float32 in 0..255."""
+        """(rows, cols, channels) float32 of a level (channels, height, width) float32 in 0..255, contiguous: planes make the loops
+        vectorise. One channel is grey, three are colour."""
 
     def options(self) -> dict[str, Any]:
         """The JSON values with which `register`'s factory makes this descriptor again."""

@@ -1,0 +1,102 @@
+"""The scale pyramid: levels of an image, each a fixed factor smaller than the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.errors import SettingsError
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class PyramidSettings:
+    """Which scales are looked at.
+
+    factor    ratio of one level to the next, above 1 (paper: 1.2)
+    largest   scale of the first level, at most 2; above 1 makes small objects reachable (paper: 1)
+    """
+
+    factor: float = 1.2
+    largest: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 1.01 <= self.factor <= 4:
+            raise SettingsError(f"pyramid factor must be between 1.01 and 4, found {self.factor}")
+        if not 0.1 <= self.largest <= 2:
+            raise SettingsError(f"largest scale must be between 0.1 and 2, found {self.largest}")
+
+    def sizes(self, size: tuple[int, int], smallest: tuple[int, int]) -> list[tuple[int, int]]:
+        """(height, width) of every level, largest first, down to `smallest` (height, width)."""
+        levels = []
+        scale = self.largest
+        while True:
+            height, width = round(size[0] * scale), round(size[1] * scale)
+            if height < max(smallest[0], 1) or width < max(smallest[1], 1):
+                return levels
+            levels.append((height, width))
+            scale /= self.factor
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One scale: `pixels` (channels, height, width) float32, and its exact scale on each axis."""
+
+    pixels: Floats
+    scale_x: float
+    scale_y: float
+
+
+def levels(
+    image: NDArray[np.uint8], settings: PyramidSettings, smallest: tuple[int, int]
+) -> Iterator[Level]:
+    """The levels of an image (height, width, channels) uint8, largest first, made one at a time.
+
+    Each level is resized from the image halved as often as it can be, so that a level costs what
+    its own size costs.
+    """
+    from halfseen.features.kernels import to_planar
+
+    height, width = image.shape[:2]
+    source = to_planar(np.ascontiguousarray(image))
+    for rows, cols in settings.sizes((height, width), smallest):
+        while 2 * rows <= source.shape[1] and 2 * cols <= source.shape[2]:
+            source = resize(source, ((source.shape[1] + 1) // 2, (source.shape[2] + 1) // 2))
+        yield Level(resize(source, (rows, cols)), cols / width, rows / height)
+
+
+def resize(planar: Floats, size: tuple[int, int]) -> Floats:
+    """(channels, height, width) to another (height, width).
+
+    Each axis that shrinks is averaged over the area that a new pixel covers; each that grows is
+    interpolated linearly. Anything cheaper aliases, and gradients see it.
+    """
+    from halfseen.features.kernels import resample
+
+    if planar.shape[1:] == size:
+        return planar
+    return resample(planar, *_taps(planar.shape[1], size[0]), *_taps(planar.shape[2], size[1]))
+
+
+@lru_cache(maxsize=256)
+def _taps(old: int, new: int) -> tuple[NDArray[np.uintp], Floats]:
+    """For each new pixel the first old pixel and the weights (taps, new) of it and its followers."""
+    if new >= old:
+        centre = np.clip((np.arange(new) + 0.5) * old / new - 0.5, 0, old - 1)
+        start = np.clip(np.floor(centre), 0, max(old - 2, 0)).astype(np.uintp)
+        part = centre - start.astype(np.float64)
+        weights = np.stack([1 - part, part]) if old > 1 else np.ones((1, new))
+        return start, weights.astype(np.float32)
+    edges = np.arange(new + 1) * (old / new)
+    low, high = edges[:-1, None], edges[1:, None]
+    taps = min(int(np.ceil(old / new)) + 1, old)
+    start = np.minimum(np.floor(edges[:-1]).astype(np.int64), old - taps)
+    pixel = start[:, None] + np.arange(taps)
+    cover = np.clip(np.minimum(high, pixel + 1) - np.maximum(low, pixel), 0, 1)
+    cover /= cover.sum(1, keepdims=True)
+    return start.astype(np.uintp), np.ascontiguousarray(cover.T, dtype=np.float32)

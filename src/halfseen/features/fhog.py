@@ -1,0 +1,73 @@
+"""Felzenszwalb's 31 channels: 18 signed and 9 unsigned orientations and 4 texture energies a cell.
+
+Differences from voc-release5: bins are centred at (k + 1/2) pi / 9, so that no gradient of an upright
+edge falls between two of them and a mirror image has mirrored features; cells at the border are kept, normalised by their nearest neighbours,
+instead of being dropped; there is no 32nd channel for truncation, which a model handles by u_t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.errors import ModelError
+from halfseen.features.descriptor import register
+
+ORIENTATIONS = 9
+
+
+@dataclass(frozen=True)
+class Fhog:
+    """One block a cell of `cell` pixels; each block owns its cell."""
+
+    cell: int = 8
+    clip: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not (2 <= self.cell <= 64 and 0 < self.clip <= 1):
+            raise ModelError(f"fhog: cell must be 2..64, clip in (0, 1]; found {self.options()}")
+
+    @property
+    def name(self) -> str:
+        return "fhog"
+
+    @property
+    def channels(self) -> int:
+        return 3 * ORIENTATIONS + 4
+
+    @property
+    def offset(self) -> float:
+        return 0.0
+
+    @cached_property
+    def directions(self) -> NDArray[np.float32]:
+        """(2, 9): the unit vectors (x, y) of the orientations (k + 1/2) pi / 9."""
+        angle = (np.arange(ORIENTATIONS) + 0.5) * np.pi / ORIENTATIONS
+        return np.stack([np.cos(angle), np.sin(angle)]).astype(np.float32)
+
+    @cached_property
+    def mirror(self) -> NDArray[np.intp]:
+        """An angle a becomes pi - a; the texture energies swap sides."""
+        signed = (ORIENTATIONS - 1 - np.arange(2 * ORIENTATIONS)) % (2 * ORIENTATIONS)
+        unsigned = np.arange(ORIENTATIONS)[::-1]
+        texture = np.array([1, 0, 3, 2])
+        return np.concatenate([signed, 2 * ORIENTATIONS + unsigned, 3 * ORIENTATIONS + texture])
+
+    def grid(self, height: int, width: int) -> tuple[int, int]:
+        return -(-height // self.cell), -(-width // self.cell)
+
+    def __call__(self, level: NDArray[np.float32]) -> NDArray[np.float32]:
+        from halfseen.features import kernels
+
+        hist = kernels.signed_histograms(level, self.cell, self.directions)
+        return kernels.felzenszwalb_channels(hist, self.clip, 1e-4)
+
+    def options(self) -> dict[str, Any]:
+        return {"cell": self.cell, "clip": self.clip}
+
+
+register("fhog", Fhog)
