@@ -1,0 +1,142 @@
+"""VOC results files, `comp3_det_val_car.txt`: one class, one detection a line.
+
+A line is `image score left top right bottom`, in 1-based inclusive pixels: (x1 + 1, y1 + 1, x2, y2)
+of our half-open boxes. Scores and boxes are written with all their digits, because rounding makes
+ties, and ties change AP.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from halfseen.detections import Detections, GroundTruth
+from halfseen.errors import AnnotationError, SettingsError
+from halfseen.evaluate.voc_ap import BoxKind, Found, aligned
+
+MAX_BYTES = 256 * 2**20
+_NAME = re.compile(r"comp\d+_det_[^_]+_(?P<label>.+)\.txt")
+
+
+def results_name(label: str, split: str = "val", competition: str = "comp3") -> str:
+    """The file name that the development kit expects; comp3 is training on VOC's data alone."""
+    return f"{competition}_det_{split}_{label}.txt"
+
+
+def write_voc_results(
+    path: str | Path,
+    truth: Sequence[GroundTruth],
+    found: Found,
+    label: str,
+    box: BoxKind = "full",
+) -> int:
+    """Write the detections of one class; the file appears complete or not at all.
+
+    `truth` gives the images' ids. Returns the number of lines.
+    """
+    path = Path(path)
+    lines = []
+    for here, seen in zip(truth, aligned(truth, found), strict=True):
+        if not here.image or here.image.split() != [here.image]:
+            raise AnnotationError(
+                f'image id "{here.image}" is empty or holds a space, which {path.name} cannot: '
+                "rename the image"
+            )
+        boxes = seen.clipped if box == "full" else seen.visible
+        for i in np.flatnonzero(seen.label == label):
+            left, top, right, bottom = (boxes[i] + (1, 1, 0, 0)).tolist()
+            lines.append(f"{here.image} {float(seen.score[i])!r} {left} {top} {right} {bottom}\n")
+    _write(path, "".join(lines))
+    return len(lines)
+
+
+def read_voc_results(
+    path: str | Path, truth: Sequence[GroundTruth], label: str | None = None
+) -> list[Detections]:
+    """Detections of one class for each image of the truth, in its order, from a results file.
+
+    The file knows boxes alone: `window`, `full` and `visible` are all the box, wholly visible.
+    `label` is read from a name such as `comp3_det_val_car.txt` if it is not given.
+    """
+    path = Path(path)
+    label = _label(path) if label is None else label
+    place = {here.image: k for k, here in enumerate(truth)}
+    numbers, images = array("d"), array("q")
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise AnnotationError(f"{path}: larger than {MAX_BYTES} bytes; is it a results file?")
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            for n, line in enumerate(lines, start=1):
+                if line.strip():
+                    image, values = _parse(line, f"{path}, line {n}", place)
+                    images.append(image)
+                    numbers.extend(values)
+    except OSError as error:
+        raise AnnotationError(f"{path}: cannot read the results file ({error.strerror})") from None
+    rows = np.array(numbers).reshape(-1, 5)
+    owner = np.array(images, dtype=np.int64)
+    order = np.argsort(owner, kind="stable")
+    cuts = np.searchsorted(owner[order], np.arange(len(truth) + 1))
+    return [
+        _detections(rows[order[cuts[k] : cuts[k + 1]]], label, here.size)
+        for k, here in enumerate(truth)
+    ]
+
+
+def _label(path: Path) -> str:
+    name = _NAME.fullmatch(path.name)
+    if name is None:
+        raise SettingsError(
+            f'{path.name}: cannot tell the class from a name unlike "{results_name("car")}": '
+            "give the label"
+        )
+    return name["label"]
+
+
+def _parse(line: str, where: str, place: dict[str, int]) -> tuple[int, tuple[float, ...]]:
+    fields = line.split()
+    if len(fields) != 6:
+        raise AnnotationError(
+            f"{where}: expected 6 fields, image score left top right bottom; found {len(fields)}"
+        )
+    if fields[0] not in place:
+        raise AnnotationError(
+            f'{where}: image "{fields[0][:60]}" is not among the {len(place)} images evaluated: '
+            "use the split that the results were made on"
+        )
+    try:
+        score, left, top, right, bottom = map(float, fields[1:])
+    except ValueError:
+        raise AnnotationError(f"{where}: a field is not a number: {line.strip()[:80]}") from None
+    box = (left - 1, top - 1, right, bottom)
+    if math.isnan(score) or not all(map(math.isfinite, box)):
+        raise AnnotationError(f"{where}: a number is not finite: {line.strip()[:80]}")
+    if box[2] < box[0] or box[3] < box[1]:
+        raise AnnotationError(f"{where}: the box is reversed: {line.strip()[:80]}")
+    return place[fields[0]], (score, *box)
+
+
+def _detections(rows: np.ndarray, label: str, size: tuple[int, int]) -> Detections:
+    count = len(rows)
+    boxes = rows[:, 1:]
+    return Detections(
+        rows[:, 0], np.full(count, label), np.zeros(count, np.int64), np.zeros(count, bool),
+        boxes, boxes, boxes, (np.ones((1, 1), bool),) * count, size,
+    )  # fmt: skip
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise AnnotationError(f"{path}: cannot write the results file ({error.strerror})") from None
+    finally:
+        temporary.unlink(missing_ok=True)
