@@ -1,0 +1,58 @@
+"""Reading within bounds, writing without halves, and names that stay inside their folder."""
+
+import os
+import secrets
+from pathlib import Path
+
+from halfseen.errors import AnnotationError
+
+FilePath = str | os.PathLike[str]
+
+
+def read_bounded(path: FilePath, most: int) -> bytes:
+    """The bytes of an annotation file of at most `most` bytes; AnnotationError otherwise."""
+    file = Path(path)
+    if not file.exists():
+        raise AnnotationError(f"{file}: no such file")
+    if not file.is_file():
+        raise AnnotationError(f"{file}: expected a file, found a folder or device")
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(most + 1)
+    except OSError as error:
+        raise AnnotationError(f"{file}: cannot be read: {error.strerror}") from None
+    if len(content) > most:
+        raise AnnotationError(f"{file}: larger than the limit of {most:,} bytes")
+    return content
+
+
+def write_atomically(path: FilePath, content: bytes) -> None:
+    """Write a file so that it is either there in full or not at all.
+
+    The temporary file lies beside it, so that the final rename stays on one file system; it is
+    opened in the usual way, so that the permissions are the user's own.
+    """
+    file = Path(path)
+    part = file.with_name(f".{file.name}.{secrets.token_hex(6)}.part")
+    try:
+        with part.open("xb") as stream:
+            stream.write(content)
+        os.replace(part, file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a stranger's text is one file name: no folder, no way up, nothing unprintable."""
+    return (
+        bool(name.strip())
+        and name.isprintable()
+        and name not in (".", "..")
+        and not any(mark in name for mark in "/\\:")
+    )
+
+
+def inside(folder: Path, name: str) -> Path | None:
+    """`folder / name` where every part of `name` is a plain name, else None."""
+    parts = name.removeprefix("./").split("/")
+    return folder.joinpath(*parts) if all(map(is_plain_name, parts)) else None

@@ -1,0 +1,166 @@
+"""Image files and arrays, to and from (height, width, 3) uint8 RGB."""
+
+from __future__ import annotations
+
+import io
+import threading
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.data.files import FilePath, write_atomically
+from halfseen.data.limits import LIMITS, Limits
+from halfseen.errors import ImageError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Pixels = NDArray[np.uint8]
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+
+# Only formats that Pillow decodes by itself: EPS, for one, would start an interpreter.
+_FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+_WRITERS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".bmp": "BMP", ".webp": "WEBP"}
+
+# Swapping the warning filters is not thread-safe, and images are read from many threads.
+_filters = threading.Lock()
+
+
+def read_image(path: FilePath, limits: Limits = LIMITS, *, upright: bool = False) -> Pixels:
+    """The pixels of an image file as (height, width, 3) uint8 RGB, or ImageError.
+
+    Grey, palette, CMYK and other colour models become RGB. Transparent pixels are laid over white.
+    Of 16 bits the high byte is kept. Of an animation the first frame is read. The size is judged
+    by the header, before anything is decoded.
+
+    By default pixels come in the stored orientation, EXIF's wish to rotate them notwithstanding,
+    because annotations are in that orientation (only in TIFF does Pillow itself apply it).
+    `upright` turns them as EXIF says: for photographs that nobody has annotated.
+    """
+    from PIL import ImageOps
+
+    image = _decode(path, limits)
+    try:
+        return _rgb(ImageOps.exif_transpose(image) if upright else image)
+    except ImageError as error:
+        raise ImageError(f"{path}: {error}") from None
+    except Exception as error:  # as in _decode
+        raise ImageError(f"{path}: damaged image: {_reason(error)}") from None
+
+
+def read_indices(path: FilePath, limits: Limits = LIMITS) -> Pixels:
+    """The palette indices, or grey levels, of a mask file: (height, width) uint8."""
+    image = _decode(path, limits)
+    if image.mode not in ("P", "L"):
+        raise ImageError(f"{path}: expected a palette or grey mask, found mode {image.mode}")
+    return np.array(image, dtype=np.uint8)
+
+
+def as_image(array: Any) -> Pixels:
+    """A uint8 array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) as (H, W, 3) RGB, or ImageError.
+
+    A fourth channel is opacity: the picture is laid over white.
+    """
+    pixels = np.asarray(array)
+    if pixels.dtype != np.uint8:
+        raise ImageError(f"image array: expected uint8 (0 to 255), found {pixels.dtype}")
+    if pixels.ndim == 2:
+        pixels = pixels[:, :, None]
+    if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4) or 0 in pixels.shape:
+        raise ImageError(
+            f"image array: expected a shape (height, width), with or without 1, 3 or 4 channels, "
+            f"found {np.shape(array)}"
+        )
+    if pixels.shape[2] == 4:
+        pixels = _over_white(pixels)
+    return np.ascontiguousarray(np.broadcast_to(pixels, (*pixels.shape[:2], 3)))
+
+
+def write_image(path: FilePath, array: Any, *, quality: int = 95) -> None:
+    """Write what `as_image` takes in the format that the suffix names, whole or not at all."""
+    from PIL import Image
+
+    file = Path(path)
+    if file.suffix.lower() not in _WRITERS:
+        known = ", ".join(_WRITERS)
+        raise ImageError(f"{file}: cannot write '{file.suffix}' images; use one of {known}")
+    image = Image.fromarray(as_image(array))
+    buffer = io.BytesIO()
+    image.save(buffer, _WRITERS[file.suffix.lower()], quality=quality)
+    try:
+        write_atomically(file, buffer.getvalue())
+    except OSError as error:
+        raise ImageError(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def _decode(path: FilePath, limits: Limits) -> Image.Image:
+    """The first frame of a file, decoded, or an ImageError that names the file."""
+    from PIL import Image, UnidentifiedImageError
+
+    file = Path(path)
+    if not file.exists():
+        raise ImageError(f"{file}: no such file")
+    if not file.is_file():
+        raise ImageError(f"{file}: expected an image file, found a folder or device")
+    try:
+        content = _content(file, limits)
+        with _filters, warnings.catch_warnings():
+            # Pillow warns of large sizes, which the next lines judge, and of odd metadata.
+            warnings.simplefilter("ignore")
+            image = Image.open(io.BytesIO(content), formats=_FORMATS)
+        width, height = image.size
+        if width * height > limits.pixels:
+            raise ImageError(
+                f"{file}: {width} x {height} pixels exceed the limit of {limits.pixels:,}"
+            )
+        image.load()
+    except ImageError:
+        raise
+    except UnidentifiedImageError:
+        raise ImageError(
+            f"{file}: not an image of a known format ({', '.join(_FORMATS)})"
+        ) from None
+    except Image.DecompressionBombError:
+        raise ImageError(f"{file}: its pixels exceed the limit of {limits.pixels:,}") from None
+    except Exception as error:  # strangers' bytes make Pillow's parsers raise almost anything
+        raise ImageError(f"{file}: damaged image: {_reason(error)}") from None
+    return image
+
+
+def _content(file: Path, limits: Limits) -> bytes:
+    with file.open("rb") as stream:
+        content = stream.read(limits.image_bytes + 1)
+    if not content:
+        raise ImageError(f"{file}: the file is empty")
+    if len(content) > limits.image_bytes:
+        raise ImageError(f"{file}: larger than the limit of {limits.image_bytes:,} bytes")
+    return content
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text or type(error).__name__
+
+
+def _rgb(image: Image.Image) -> Pixels:
+    if image.mode.startswith("I"):
+        levels = np.asarray(image)
+        if levels.min() < 0 or levels.max() > 0xFFFF:
+            raise ImageError("expected 8 or 16 bits a channel, found 32")
+        return as_image((levels.astype(np.uint16) >> 8).astype(np.uint8))
+    if image.mode == "F":
+        raise ImageError("expected 8 or 16 bits a channel, found floating-point numbers")
+    if image.has_transparency_data:
+        return _over_white(np.asarray(image.convert("RGBA")))
+    return np.array(image.convert("RGB"), dtype=np.uint8)
+
+
+def _over_white(pixels: Pixels) -> Pixels:
+    """RGBA over a white page: a c + (1 - a) 255, rounded, in integers."""
+    opacity = pixels[:, :, 3:].astype(np.uint16)
+    mixed = opacity * pixels[:, :, :3] + (255 - opacity) * np.uint16(255)
+    return ((mixed + 127) // 255).astype(np.uint8)

@@ -1,0 +1,30 @@
+"""How much a stranger's file may ask for. Readers check before they allocate."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Upper bounds for one file; what exceeds one is refused with an error that names it.
+
+    pixels         width x height of an image or mask, checked from the header before decoding:
+                   100 megapixels are 300 MB as RGB
+    image_bytes    an image file on disk
+    objects        annotated objects in one image
+    xml_bytes      one VOC annotation, or one list of image ids
+    xml_depth      nesting of XML elements; VOC's own files use 5
+    json_bytes     one COCO file; instances_train2017.json, the largest, has 470 MB
+    polygon_steps  fifths of a pixel along the outlines of one object's polygons: what their
+                   rasterisation visits
+    """
+
+    pixels: int = 100_000_000
+    image_bytes: int = 512 * 2**20
+    objects: int = 10_000
+    xml_bytes: int = 8 * 2**20
+    xml_depth: int = 32
+    json_bytes: int = 512 * 2**20
+    polygon_steps: int = 5_000_000
+
+
+LIMITS = Limits()

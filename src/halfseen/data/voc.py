@@ -1,0 +1,278 @@
+"""Reading folders laid out like PASCAL VOC.
+
+`Annotations/<id>.xml`, `JPEGImages/<id>.jpg`, `SegmentationObject/<id>.png` (optional) and
+`ImageSets/Main/<split>.txt`. Boxes in XML are 1-based and inclusive; only this module and
+`voc_writer` know it. Beyond VOC, an `<object>` may hold `<crowd>`, `<visible_fraction>` and
+`<full>`, the box of the whole object, hidden parts included, which may reach outside the image.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+
+import numpy as np
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import DefusedXMLParser
+
+from halfseen.data.boxes import Box, check_box, fit_box
+from halfseen.data.dataset import Dataset, suggest
+from halfseen.data.files import FilePath, is_plain_name, read_bounded
+from halfseen.data.image import read_indices
+from halfseen.data.limits import LIMITS, Limits
+from halfseen.data.voc_writer import FLAGS, write_voc
+from halfseen.detections import Bools, GroundTruth
+from halfseen.errors import AnnotationError, ImageError, SettingsError
+
+__all__ = ["find_voc", "read_voc", "write_voc"]
+
+_IMAGES = (".jpg", ".jpeg", ".png")
+
+
+def read_voc(
+    root: FilePath,
+    split: FilePath,
+    classes: Sequence[str] | None = None,
+    limits: Limits = LIMITS,
+) -> Dataset:
+    """The images that `split` lists, with their objects of `classes` (all when None).
+
+    `root` is the VOC folder, or a folder that holds exactly one (VOCdevkit, or its parent). `split`
+    names a list in ImageSets/Main, or is the path of a text file of ids.
+
+    An image without a usable annotation is left out and told in `problems`: its other boxes would
+    make negatives of the faulty one. A box that exceeds the image by a pixel at most is cut to it.
+    AnnotationError when the folder or the split is missing, or no image is left.
+    """
+    folder = find_voc(root)
+    images = _by_stem(folder / "JPEGImages", _IMAGES)
+    masks = _by_stem(folder / "SegmentationObject", (".png",))
+    truths: dict[str, GroundTruth] = {}
+    problems: list[str] = []
+    listed = _read_split(folder, split, limits)
+    for name in listed:
+        try:
+            if not is_plain_name(name):
+                raise AnnotationError(f"{split}: '{name}' is not an image id")
+            if name in truths:
+                raise AnnotationError(f"{split}: lists '{name}' more than once")
+            if name not in images:
+                kinds = ", ".join(_IMAGES)
+                raise AnnotationError(f"{folder / 'JPEGImages' / name}: no image ({kinds})")
+            file = folder / "Annotations" / f"{name}.xml"
+            truths[name] = _read_annotation(name, file, images[name], masks.get(name), limits)
+        except AnnotationError as error:
+            problems.append(str(error))
+    if not truths:
+        reason = problems[0] if problems else "the list is empty"
+        raise AnnotationError(f"{folder}: split {split} has no usable image: {reason}")
+    found = sorted({str(label) for truth in truths.values() for label in truth.label})
+    kept = tuple(truths.values())
+    if classes is not None:
+        for label in classes:
+            if label not in found:
+                raise SettingsError(f"{folder}: no object '{label}' in {split}; "
+                                    f"{suggest(label, found)}")  # fmt: skip
+        kept = tuple(truth[np.isin(truth.label, list(classes))] for truth in kept)
+    name = f"{folder.name} {Path(split).stem}"
+    return Dataset(
+        name, tuple(found if classes is None else classes), kept, tuple(problems), limits
+    )
+
+
+def find_voc(root: FilePath) -> Path:
+    """The one VOC folder that `root` is, or holds directly or in its VOCdevkit."""
+    top = Path(root)
+    if not top.is_dir():
+        raise AnnotationError(f"{top}: no such folder; expected a VOC folder with Annotations")
+    if (top / "Annotations").is_dir():
+        return top
+    found = sorted(path.parent for path in [*top.glob("*/Annotations"),
+                                            *top.glob("VOCdevkit/*/Annotations")])  # fmt: skip
+    if not found:
+        raise AnnotationError(f"{top}: not a VOC folder: it has no Annotations")
+    if len(found) > 1:
+        names = ", ".join(str(path.relative_to(top)) for path in found)
+        raise AnnotationError(f"{top}: holds several VOC folders ({names}); name one of them")
+    return found[0]
+
+
+@dataclass(frozen=True)
+class InstanceMasks:
+    """The masks of an image's objects from its SegmentationObject file, read when asked for.
+
+    Index k + 1 marks object k in the order of the XML; 0 is background and 255, the border that
+    VOC's annotators left open, belongs to nobody. An object without any pixel was not segmented.
+    """
+
+    path: str
+    size: tuple[int, int]
+    limits: Limits
+
+    def __call__(self, i: int) -> Bools | None:
+        try:
+            indices = read_indices(self.path, self.limits)
+        except ImageError as error:
+            raise AnnotationError(str(error)) from None
+        if indices.shape != self.size:
+            raise AnnotationError(
+                f"{self.path}: expected {self.size[1]} x {self.size[0]} pixels as the image, "
+                f"found {indices.shape[1]} x {indices.shape[0]}"
+            )
+        mask = (indices == i + 1) & (indices != 255)
+        return mask if mask.any() else None
+
+
+def _by_stem(folder: Path, suffixes: tuple[str, ...]) -> dict[str, str]:
+    """Paths by file stem, the earlier suffix first; one listing costs less than many lookups."""
+    found: dict[str, str] = {}
+    names = os.listdir(folder) if folder.is_dir() else []
+    for suffix in reversed(suffixes):
+        for name in names:
+            stem, extension = os.path.splitext(name)
+            if extension.lower() == suffix:
+                found[stem] = str(folder / name)
+    return found
+
+
+def _read_split(folder: Path, split: FilePath, limits: Limits) -> list[str]:
+    """The ids of a list: the first word of each line, since lists of a class add a flag."""
+    lists = folder / "ImageSets" / "Main"
+    file = lists / f"{split}.txt"
+    if not (is_plain_name(str(split)) and file.is_file()):
+        file = Path(split)
+    if not file.is_file():
+        known = sorted(path.stem for path in lists.glob("*.txt"))
+        whole = [name for name in known if "_" not in name] or known
+        raise AnnotationError(f"{lists}: no split '{split}'; {suggest(str(split), whole)}")
+    text = read_bounded(file, limits.xml_bytes).decode("utf-8", "replace")
+    return [line.split()[0] for line in text.splitlines() if line.strip()]
+
+
+class _BoundedBuilder(TreeBuilder):
+    """A tree builder that refuses to nest deeper than the limit."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._depth, self._most = 0, most
+
+    def start(self, tag: Any, attributes: Any, /) -> Element:
+        self._depth += 1
+        if self._depth > self._most:
+            raise AnnotationError(f"elements nested deeper than {self._most}")
+        return super().start(tag, attributes)
+
+    def end(self, tag: Any, /) -> Element:
+        self._depth -= 1
+        return super().end(tag)
+
+
+def _parse(file: Path, limits: Limits) -> Element:
+    content = read_bounded(file, limits.xml_bytes)
+    parser = DefusedXMLParser(target=_BoundedBuilder(limits.xml_depth), forbid_dtd=True)
+    try:
+        parser.feed(content)
+        root: Element = parser.close()
+    except DefusedXmlException:
+        raise AnnotationError(f"{file}: DTD or entity declarations are not allowed") from None
+    except AnnotationError as error:
+        raise AnnotationError(f"{file}: {error}") from None
+    except (ParseError, ValueError, LookupError) as error:
+        raise AnnotationError(f"{file}: not well-formed XML: {error}") from None
+    return root
+
+
+@dataclass
+class _Objects:
+    label: list[str] = field(default_factory=list)
+    box: list[Box] = field(default_factory=list)
+    full: list[Box] = field(default_factory=list)
+    visible_fraction: list[float] = field(default_factory=list)
+    flags: list[list[bool]] = field(default_factory=list)
+
+
+def _read_annotation(
+    name: str, file: Path, image: str, mask: str | None, limits: Limits
+) -> GroundTruth:
+    root = _parse(file, limits)
+    objects = _Objects()
+    try:
+        size = _image_size(root, limits)
+        elements = root.findall("object")
+        if len(elements) > limits.objects:
+            raise AnnotationError(f"{len(elements)} objects exceed the limit of {limits.objects}")
+        for number, element in enumerate(elements, start=1):
+            _named(f"object {number}", _read_object, element, size, objects)
+    except AnnotationError as error:
+        raise AnnotationError(f"{file}: {error}") from None
+    flags = np.array(objects.flags, dtype=bool).reshape(-1, len(FLAGS)).T
+    return GroundTruth.make(
+        name, image, size, objects.label, objects.box,
+        full=objects.full, visible_fraction=objects.visible_fraction,
+        read_mask=None if mask is None else InstanceMasks(mask, size, limits),
+        **dict(zip(FLAGS, flags, strict=True)),
+    )  # fmt: skip
+
+
+def _image_size(root: Element, limits: Limits) -> tuple[int, int]:
+    width, height = (_number(root, f"size/{side}") for side in ("width", "height"))
+    if not (width.is_integer() and height.is_integer() and width >= 1 and height >= 1):
+        raise AnnotationError(f"size: expected whole numbers from 1, found {width:g} x {height:g}")
+    if width * height > limits.pixels:
+        raise AnnotationError(f"size: {width:g} x {height:g} pixels exceed {limits.pixels:,}")
+    return int(height), int(width)
+
+
+def _read_object(element: Element, size: tuple[int, int], objects: _Objects) -> None:
+    label = (element.findtext("name") or "").strip()
+    if not label:
+        raise AnnotationError("name: missing")
+    box = _named("bndbox", fit_box, _box(element, "bndbox"), size)
+    full = box
+    if element.find("full") is not None:
+        full = _box(element, "full")
+        _named("full", check_box, full)
+    fraction = float("nan")
+    if element.find("visible_fraction") is not None:
+        fraction = _number(element, "visible_fraction")
+        if not 0 <= fraction <= 1:
+            raise AnnotationError(f"visible_fraction: expected 0 to 1, found {fraction:g}")
+    objects.label.append(label)
+    objects.box.append(box)
+    objects.full.append(full)
+    objects.visible_fraction.append(fraction)
+    objects.flags.append([_flag(element, name) for name in FLAGS])
+
+
+def _named(place: str, check: Any, *arguments: Any) -> Any:
+    try:
+        return check(*arguments)
+    except AnnotationError as error:
+        raise AnnotationError(f"{place}: {error}") from None
+
+
+def _box(element: Element, name: str) -> Box:
+    """A box from 1-based, inclusive pixels to 0-based, half-open ones."""
+    x1, y1, x2, y2 = (_number(element, f"{name}/{end}") for end in ("xmin", "ymin", "xmax", "ymax"))
+    return x1 - 1, y1 - 1, x2, y2
+
+
+def _number(element: Element, path: str) -> float:
+    text = element.findtext(path)
+    if text is None:
+        raise AnnotationError(f"{path}: missing")
+    try:
+        return float(text)
+    except ValueError:
+        raise AnnotationError(f"{path}: expected a number, found '{text.strip()[:40]}'") from None
+
+
+def _flag(element: Element, name: str) -> bool:
+    text = (element.findtext(name) or "0").strip()
+    if text not in ("0", "1", "Unspecified"):
+        raise AnnotationError(f"{name}: expected 0 or 1, found '{text[:40]}'")
+    return text == "1"
