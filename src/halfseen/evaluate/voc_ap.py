@@ -45,20 +45,28 @@ class Matches:
     outcome   (M,) TRUE, FALSE, or NEITHER
     target    (M,) the object of its image that it overlaps most, or -1 where it overlaps none
     overlap   (M,) that overlap
-    positives how many objects were to be found
+    wanted    (images,) how many objects were to be found in each image
+    box, least   which boxes were compared, and the overlap that they needed
     """
 
     label: str
+    box: BoxKind
+    least: float
     image: NDArray[np.int64]
     index: NDArray[np.int64]
     rank: Floats
     outcome: NDArray[np.int8]
     target: NDArray[np.int64]
     overlap: Floats
-    positives: int
+    wanted: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.rank)
+
+    @property
+    def positives(self) -> int:
+        """How many objects were to be found in all."""
+        return int(self.wanted.sum())
 
     @property
     def right(self) -> list[tuple[int, int, int]]:
@@ -111,13 +119,10 @@ def average_precision(
     box      "full": the whole object's box cut to the image; "visible": the box of what is seen
     rank     one array per image that replaces the score as the order of detections
     """
-    matches = match(truth, found, label, box=box, overlap=overlap, rank=rank)
-    return summarise(matches, kind, box, overlap)
+    return summarise(match(truth, found, label, box=box, overlap=overlap, rank=rank), kind)
 
 
-def summarise(
-    matches: Matches, kind: Kind = "all-point", box: BoxKind = "full", overlap: float = 0.5
-) -> APResult:
+def summarise(matches: Matches, kind: Kind = "all-point") -> APResult:
     """The curve and AP of detections that were already matched."""
     counted = matches.outcome != NEITHER
     right = matches.outcome[counted] == TRUE
@@ -128,10 +133,10 @@ def summarise(
     else:
         recall = np.full(len(hits), np.nan)
     ap = area_under(right, matches.positives, kind)
-    score = matches.rank[counted]
     return APResult(
-        matches.label, kind, box, overlap, ap, precision, recall, score, matches.positives
-    )
+        matches.label, kind, matches.box, matches.least, ap, precision, recall,
+        matches.rank[counted], matches.positives,
+    )  # fmt: skip
 
 
 def area_under(right: Bools, positives: int, kind: Kind = "all-point") -> float:
@@ -176,11 +181,12 @@ def match(
     label = only_label(truth, found) if label is None else label
 
     columns: list[tuple[NDArray, ...]] = []
-    objects = positives = 0
+    wanted = np.zeros(len(truth), np.int64)
+    objects = 0
     for k, (here, seen) in enumerate(zip(truth, found, strict=True)):
         own = np.flatnonzero(here.label == label)
         skip = (here.difficult | here.crowd if ignored is None else ignored[k])[own]
-        positives += int((~skip).sum())
+        wanted[k] = (~skip).sum()
         chosen = np.flatnonzero(seen.label == label)
         if len(chosen):
             boxes = (seen.clipped if box == "full" else seen.visible)[chosen]
@@ -198,7 +204,8 @@ def match(
 
     if not columns:
         none, real = np.zeros(0, np.int64), np.zeros(0)
-        return Matches(label, none, none, real, none.astype(np.int8), none, real, positives)
+        outcome = none.astype(np.int8)
+        return Matches(label, box, overlap, none, none, real, outcome, none, real, wanted)
     parts = [np.concatenate(column) for column in zip(*columns, strict=True)]
     order = np.argsort(-parts[2], kind="stable")
     image, index, ranks, shared, target, taken, skipped = (part[order] for part in parts)
@@ -206,7 +213,7 @@ def match(
     objects_hit, first = np.unique(taken, return_index=True)
     outcome[first[objects_hit >= 0]] = TRUE
     outcome[skipped] = NEITHER
-    return Matches(label, image, index, ranks, outcome, target, shared, positives)
+    return Matches(label, box, overlap, image, index, ranks, outcome, target, shared, wanted)
 
 
 def best_overlap(boxes: Boxes, true: Boxes) -> tuple[NDArray[np.int64], Floats]:

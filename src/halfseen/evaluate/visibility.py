@@ -1,0 +1,162 @@
+"""Measures by how much of an object is in view, and of the boxes and masks of what was found."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from halfseen.detections import Bools, Detections, Floats, GroundTruth
+from halfseen.errors import SettingsError
+from halfseen.evaluate.voc_ap import NEITHER, APResult, Kind, Matches, summarise
+from halfseen.geometry import clip, iou
+
+QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def whole(truth: GroundTruth) -> Bools:
+    """Objects neither truncated nor occluded, nor difficult nor crowds."""
+    return ~(truth.truncated | truth.occluded | truth.difficult | truth.crowd)
+
+
+def subsets(
+    truth: Sequence[GroundTruth], edges: Sequence[float] = QUARTERS
+) -> dict[str, list[Bools]]:
+    """Named subsets of the objects, each as one array of members per image.
+
+    "all", "whole", "truncated", "occluded"; and, where visible fractions are known, one for each
+    [low, high) between edges (the last with its end). An object of unknown fraction is in none.
+    """
+    if len(edges) < 2 or (np.diff(edges) <= 0).any():
+        raise SettingsError(f"edges of visible fraction must rise, not {list(edges)}")
+    named = {
+        "all": [np.ones(len(here), bool) for here in truth],
+        "whole": [whole(here) for here in truth],
+        "truncated": [here.truncated for here in truth],
+        "occluded": [here.occluded for here in truth],
+    }
+    fractions = [here.visible_fraction for here in truth]
+    if not any(np.isfinite(values).any() for values in fractions):
+        return named
+    for low, high in itertools.pairwise(edges):
+        last = high == edges[-1]
+        named[f"{100 * low:g}-{100 * high:g}% visible"] = [
+            (v >= low) & ((v <= high) if last else (v < high)) for v in fractions
+        ]
+    return named
+
+
+def restrict(matches: Matches, truth: Sequence[GroundTruth], keep: Sequence[Bools]) -> Matches:
+    """The same detections judged on a subset of the objects.
+
+    Objects outside the subset become like difficult ones: finding them is neither right nor wrong.
+    What hits no object stays wrong in every subset, so **AP falls with the size of the subset** and
+    compares methods on one subset, not subsets with each other; recall compares both.
+    """
+    wanted = [
+        member & (here.label == matches.label) & ~here.difficult & ~here.crowd
+        for member, here in zip(keep, truth, strict=True)
+    ]
+    starts = np.cumsum([0] + [len(member) for member in wanted])
+    flat = np.concatenate([*wanted, [False]])
+    on_object = (matches.target >= 0) & (matches.overlap >= matches.least)
+    place = np.where(on_object, starts[matches.image] + matches.target, -1)
+    outcome = np.where(on_object & ~flat[place], NEITHER, matches.outcome).astype(np.int8)
+    counts = np.array([member.sum() for member in wanted], np.int64)
+    return replace(matches, outcome=outcome, wanted=counts)
+
+
+def ap_by_subset(
+    truth: Sequence[GroundTruth],
+    matches: Matches,
+    edges: Sequence[float] = QUARTERS,
+    kind: Kind = "all-point",
+) -> dict[str, APResult]:
+    """AP, with its curve, on every subset of `subsets`. Its recall is `best_recall(result)`."""
+    return {
+        name: summarise(restrict(matches, truth, keep), kind)
+        for name, keep in subsets(truth, edges).items()
+    }
+
+
+def best_recall(result: APResult) -> float:
+    """The share of objects found at any score; NaN if there were none to find."""
+    if not result.positives:
+        return float("nan")
+    return float(result.recall[-1]) if len(result.recall) else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class BoxQuality:
+    """Overlaps of right detections with their objects, one of each array a detection, best first.
+
+    visible   IoU of `visible` with the annotated box
+    clipped   IoU of `full`, cut to the image, with the annotated box
+    full      IoU of `full` with the whole object's box; NaN where that is not known, which is where
+              the object's visible fraction is not
+    """
+
+    visible: Floats
+    clipped: Floats
+    full: Floats
+
+
+def box_quality(
+    truth: Sequence[GroundTruth], found: Sequence[Detections], matches: Matches
+) -> BoxQuality:
+    """How well the two boxes of each right detection fit."""
+    rows = []
+    for k, i, j in matches.right:
+        here, seen = truth[k], found[k]
+        known = np.isfinite(here.visible_fraction[j])
+        rows.append((
+            iou(seen.visible[i], here.box[j]),
+            iou(clip(seen.full[i], seen.size), here.box[j]),
+            iou(seen.full[i], here.full[j]) if known else np.nan,
+        ))  # fmt: skip
+    table = np.array(rows, dtype=np.float64).reshape(-1, 3)
+    return BoxQuality(*table.T)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskQuality:
+    """Overlaps of right detections with the visible pixels of their objects, where those are known.
+
+    mask      IoU of the visible blocks with the object's mask
+    box       IoU of the plain box (`full` cut to the image) with it: what a mask has to beat
+    whole, occluded   which objects are so
+    """
+
+    mask: Floats
+    box: Floats
+    whole: Bools
+    occluded: Bools
+
+
+def mask_quality(
+    truth: Sequence[GroundTruth], found: Sequence[Detections], matches: Matches
+) -> MaskQuality:
+    """How well the visible blocks of each right detection fit the object's instance mask."""
+    rows = []
+    for k, i, j in matches.right:
+        here, seen = truth[k], found[k]
+        true = here.mask(j)
+        if true is None:
+            continue
+        box = np.zeros(seen.size, bool)
+        # The pixels whose centres lie in the box, as in `Detections.mask`.
+        x1, y1, x2, y2 = np.ceil(clip(seen.full[i], seen.size) - 0.5).astype(int)
+        box[y1:y2, x1:x2] = True
+        rows.append((
+            mask_iou(seen.mask(i), true), mask_iou(box, true), whole(here)[j], here.occluded[j]
+        ))  # fmt: skip
+    table = np.array(rows, dtype=np.float64).reshape(-1, 4)
+    return MaskQuality(table[:, 0], table[:, 1], table[:, 2] > 0, table[:, 3] > 0)
+
+
+def mask_iou(first: Bools, second: Bools) -> float:
+    """Intersection over union of two masks; 0 if both are empty."""
+    either = np.count_nonzero(first | second)
+    return np.count_nonzero(first & second) / either if either else 0.0
