@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -31,13 +31,15 @@ class PyramidSettings:
         if not 0.1 <= self.largest <= 2:
             raise SettingsError(f"largest scale must be between 0.1 and 2, found {self.largest}")
 
-    def sizes(self, size: tuple[int, int], smallest: tuple[int, int]) -> list[tuple[int, int]]:
-        """(height, width) of every level, largest first, down to `smallest` (height, width)."""
+    def sizes(
+        self, size: tuple[int, int], fits: Callable[[int, int], bool]
+    ) -> list[tuple[int, int]]:
+        """(height, width) of every level, largest first, while `fits(height, width)`."""
         levels = []
         scale = self.largest
         while True:
             height, width = round(size[0] * scale), round(size[1] * scale)
-            if height < max(smallest[0], 1) or width < max(smallest[1], 1):
+            if height < 1 or width < 1 or not fits(height, width):
                 return levels
             levels.append((height, width))
             scale /= self.factor
@@ -53,18 +55,18 @@ class Level:
 
 
 def levels(
-    image: NDArray[np.uint8], settings: PyramidSettings, smallest: tuple[int, int]
+    image: NDArray[np.uint8], settings: PyramidSettings, fits: Callable[[int, int], bool]
 ) -> Iterator[Level]:
     """The levels of an image (height, width, channels) uint8, largest first, made one at a time.
 
-    Each level is resized from the image halved as often as it can be, so that a level costs what
+    `fits(height, width)` says whether a level is still large enough to be of use. Each level is resized from the image halved as often as it can be, so that a level costs what
     its own size costs.
     """
     from halfseen.features.kernels import to_planar
 
     height, width = image.shape[:2]
     source = to_planar(np.ascontiguousarray(image))
-    for rows, cols in settings.sizes((height, width), smallest):
+    for rows, cols in settings.sizes((height, width), fits):
         while 2 * rows <= source.shape[1] and 2 * cols <= source.shape[2]:
             source = resize(source, ((source.shape[1] + 1) // 2, (source.shape[2] + 1) // 2))
         yield Level(resize(source, (rows, cols)), cols / width, rows / height)

@@ -41,7 +41,9 @@ class Mixture:
         if not self.components:
             raise ModelError(f"model {self.label!r} has no components")
         if self.method not in ("BL", "BLT", "VIS"):
-            raise ModelError(f"model {self.label!r}: method must be BL, BLT or VIS, found {self.method!r}")
+            raise ModelError(
+                f"model {self.label!r}: method must be BL, BLT or VIS, found {self.method!r}"
+            )
         if not 0 <= self.alpha < float("inf"):
             raise ModelError(f"model {self.label!r}: alpha must be 0 or more, found {self.alpha}")
         for component in self.components:

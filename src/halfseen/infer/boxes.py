@@ -1,0 +1,49 @@
+"""Where a template's window lies in the image, and the boxes it predicts there."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from halfseen.features.descriptor import Descriptor
+from halfseen.geometry import Boxes, clip
+
+
+def place_boxes(
+    y: NDArray[np.int64],
+    x: NDArray[np.int64],
+    shape: tuple[int, int],
+    blocks: ArrayLike,
+    descriptor: Descriptor,
+    scale: tuple[float, float],
+) -> Boxes:
+    """Pixels (N, 4) of boxes given in blocks from the corner of windows at these places.
+
+    shape   (rows, cols) of the template
+    blocks  (4,) or (N, 4)
+    scale   (x, y) of the level
+    """
+    top = y[:, None] - (shape[0] + 1) // 2
+    left = x[:, None] - (shape[1] + 1) // 2
+    corner = np.concatenate([left, top, left, top], axis=1)
+    pixels = descriptor.offset + descriptor.cell * (corner + np.asarray(blocks, np.float64))
+    return np.asarray(pixels / np.array([*scale, *scale]))
+
+
+def contract(full: Boxes, seen: Boxes, size: tuple[int, int]) -> Boxes:
+    """`full` cut to the extent of what is seen and to the image; never reversed."""
+    low = np.maximum(full[:, :2], seen[:, :2])
+    high = np.minimum(full[:, 2:], seen[:, 2:])
+    return clip(np.concatenate([low, np.maximum(low, high)], axis=1), size)
+
+
+def extent(flags: NDArray[np.bool_]) -> Boxes:
+    """The box (N, 4) in blocks around each grid's True blocks; empty at the middle where none is."""
+    _, rows, cols = flags.shape
+    across, down = flags.any(1), flags.any(2)
+    box = np.stack(
+        [across.argmax(1), down.argmax(1), cols - across[:, ::-1].argmax(1),
+         rows - down[:, ::-1].argmax(1)], axis=1,
+    ).astype(np.float64)  # fmt: skip
+    box[~across.any(1)] = [cols / 2, rows / 2, cols / 2, rows / 2]
+    return box

@@ -1,0 +1,158 @@
+"""The detector: from an image to objects, with what is visible of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.data.image import as_image, read_image
+from halfseen.detections import Detections
+from halfseen.errors import SettingsError
+from halfseen.features.descriptor import Descriptor
+from halfseen.features.pyramid import Level, PyramidSettings, levels
+from halfseen.infer.boxes import contract, extent, place_boxes
+from halfseen.infer.responses import Windows, find_windows
+from halfseen.model.mixture import Mixture
+from halfseen.suppress import suppress
+
+Image = NDArray[np.uint8] | str | PathLike[str]
+
+
+class Detector:
+    """Looks for the objects of one or more models. Holds no state: one may serve many threads.
+
+    Models with the same descriptor and pyramid share the features of an image.
+    """
+
+    def __init__(self, models: Mixture | Sequence[Mixture]) -> None:
+        self.models = (models,) if isinstance(models, Mixture) else tuple(models)
+        if not self.models:
+            raise SettingsError("a detector needs at least one model")
+        self._templates = [model.templates() for model in self.models]
+        self._groups = _shared_features(self.models)
+
+    def detect(
+        self,
+        image: Image,
+        threshold: float = -1.0,
+        method: str = "greedy",
+        **settings: Any,
+    ) -> Detections:
+        """The objects of an image (H, W, 3) uint8 or a path, best first, duplicates suppressed.
+
+        threshold   the lowest score h(x) reported (the paper's t)
+        method      of suppression, with its `overlap` and other settings: see `hs.suppress`
+        The `score` of what is returned is the method's rank, which for greedy suppression is h(x).
+        An image smaller than every window gives no detections.
+        """
+        found = self.candidates(image, threshold)
+        kept = suppress(found, method, **settings)
+        return replace(found[kept.indices], score=kept.rank)
+
+    def candidates(self, image: Image, threshold: float = -1.0) -> Detections:
+        """Every window that reaches the threshold, best first, before suppression."""
+        if np.isnan(threshold):
+            raise SettingsError("threshold must be a number, found nan")
+        pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
+        size = (pixels.shape[0], pixels.shape[1])
+        found = [Detections.empty(size)]
+        for group in self._groups:
+            for level, features in self._features(pixels, group):
+                for m in group:
+                    found += self._find(m, level, features, size, threshold)
+        return Detections.concatenate(found).sorted()
+
+    def _features(
+        self, pixels: NDArray[np.uint8], group: list[int]
+    ) -> Iterator[tuple[Level, NDArray[np.float32]]]:
+        descriptor = self.models[group[0]].descriptor
+        shapes = {c.shape for m in group for c in self.models[m].components}
+        yield from feature_levels(pixels, descriptor, self.models[group[0]].pyramid, shapes)
+
+    def _find(
+        self,
+        m: int,
+        level: Level,
+        features: NDArray[np.float32],
+        size: tuple[int, int],
+        threshold: float,
+    ) -> list[Detections]:
+        """The detections of model m at one level: at each place the best template (Eqn 4)."""
+        model = self.models[m]
+        found = [
+            find_windows(features, template, threshold, model.alpha, model.visibility)
+            for _, _, template in self._templates[m]
+        ]
+        best = _best_at_place(found, features.shape[1] + 1)
+        parts = []
+        for (index, mirrored, template), windows, keep in zip(
+            self._templates[m], found, best, strict=True
+        ):
+            count = int(keep.sum())
+            if count == 0:
+                continue
+            rows, cols = template.shape
+            window, full, seen = (
+                place_boxes(
+                    windows.y[keep], windows.x[keep], template.shape, blocks, model.descriptor,
+                    (level.scale_x, level.scale_y),
+                )
+                for blocks in ([0, 0, cols, rows], template.box, extent(windows.flags[keep]))
+            )  # fmt: skip
+            parts.append(
+                Detections(
+                    windows.score[keep].astype(np.float64),
+                    np.full(count, model.label),
+                    np.full(count, index),
+                    np.full(count, mirrored),
+                    window,
+                    full,
+                    contract(full, seen, size),
+                    tuple(windows.flags[keep]),
+                    size,
+                )  # fmt: skip
+            )
+        return parts
+
+
+def feature_levels(
+    pixels: NDArray[np.uint8],
+    descriptor: Descriptor,
+    pyramid: PyramidSettings,
+    shapes: Collection[tuple[int, int]],
+) -> Iterator[tuple[Level, NDArray[np.float32]]]:
+    """The levels of an image with their features, down to where no window of these shapes fits."""
+
+    def fits(height: int, width: int) -> bool:
+        rows, cols = descriptor.grid(height, width)
+        return any(r <= rows and c <= cols for r, c in shapes)
+
+    for level in levels(pixels, pyramid, fits):
+        yield level, descriptor(level.pixels)
+
+
+def _shared_features(models: Sequence[Mixture]) -> list[list[int]]:
+    """Indices of the models, grouped by descriptor and pyramid."""
+    groups: dict[tuple[str, str, PyramidSettings], list[int]] = {}
+    for i, model in enumerate(models):
+        descriptor = model.descriptor
+        key = (descriptor.name, repr(sorted(descriptor.options().items())), model.pyramid)
+        groups.setdefault(key, []).append(i)
+    return list(groups.values())
+
+
+def _best_at_place(found: list[Windows], width: int) -> list[NDArray[np.bool_]]:
+    """For each template's windows, whether no other template scores higher at the same place."""
+    place = np.concatenate([w.y * width + w.x for w in found])
+    score = np.concatenate([w.score for w in found])
+    order = np.lexsort((np.arange(len(place)), -score, place))
+    first = np.ones(len(order), bool)
+    first[1:] = place[order][1:] != place[order][:-1]
+    keep = np.zeros(len(order), bool)
+    keep[order[first]] = True
+    return np.split(keep, np.cumsum([len(w.y) for w in found])[:-1])

@@ -1,0 +1,65 @@
+"""Compiled loops of the objective: responses of stored windows, and sums of their features."""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def window_responses(features: Floats, weights: Floats, out: Floats) -> None:
+    """out (N, blocks) = w_i . B_i for features (N, blocks, channels)."""
+    count, blocks, channels = features.shape
+    for n in range(count):
+        for i in range(blocks):
+            total = np.float32(0)
+            for k in range(channels):
+                total += features[n, i, k] * weights[i, k]
+            out[n, i] = total
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def add_visible(
+    features: Floats, visible: NDArray[np.bool_], factor: Doubles, out: Doubles
+) -> None:
+    """out (blocks, channels) += sum_n factor_n v_ni B_ni; windows with factor 0 are passed over."""
+    count, blocks, channels = features.shape
+    for n in range(count):
+        scale = factor[n]
+        if scale == 0:
+            continue
+        for i in range(blocks):
+            if visible[n, i]:
+                for k in range(channels):
+                    out[i, k] += scale * features[n, i, k]
+
+
+@njit(cache=True, nogil=True)
+def block_sums(responses: Floats, outside: NDArray[np.bool_], floor: float, out: Doubles) -> None:
+    """out (N,) = sum of max(response, floor) over the blocks inside: Eqn 3 without its constants."""
+    count, blocks = responses.shape
+    for n in range(count):
+        total = 0.0
+        for i in range(blocks):
+            if not outside[n, i]:
+                total += max(responses[n, i], floor)
+        out[n] = total
+
+
+@njit(cache=True, nogil=True)
+def boundary_length(flags: NDArray[np.bool_], outside: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(N,) how many neighbouring pairs of inside blocks differ in their flag: sum of rho (Eqn 1)."""
+    count, rows, cols = flags.shape
+    length = np.zeros(count, np.int64)
+    for n in range(count):
+        for i in range(rows):
+            for j in range(cols):
+                if outside[n, i, j]:
+                    continue
+                if i + 1 < rows and not outside[n, i + 1, j]:
+                    length[n] += flags[n, i, j] != flags[n, i + 1, j]
+                if j + 1 < cols and not outside[n, i, j + 1]:
+                    length[n] += flags[n, i, j] != flags[n, i, j + 1]
+    return length

@@ -1,0 +1,288 @@
+"""The energy E(O | T, L) that learning minimises, and its gradient, as a function of arrays.
+
+    E = lambda / 2 sum_j [ |w_j|^2 + c_j (u_j^2 + u_tj^2) ]
+        + sum over positives of L(1 - g) + sum over negative places of L(1 + max over its windows of g)
+
+with c_j the number of blocks; b is not regularised, and where u_t is tied to u the paper's one term
+c_j u_j^2 is left. Positives keep their component and flags (m, v)
+fixed, so g is linear in the parameters. A negative place may hold windows of several components; its
+flags are inferred anew, exactly, at every evaluation. Fixing them as well makes u run away: each fit
+raises it until every window scores high, and the next one then kills w. A maximum of linear functions
+is convex, so the whole is, and the gradient at the maximiser is a subgradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.infer.visibility import infer_visibility
+from halfseen.learn.kernels import add_visible, block_sums, boundary_length, window_responses
+
+Vector = NDArray[np.float64]
+Truncation = Literal["zero", "free", "tied"]
+
+# Work is cut into chunks of fixed size, summed in order: the same bytes for any number of cores.
+CHUNK = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Windows of one component; those of its mirror image are stored flipped.
+
+    features  (N, rows, cols, channels) float32
+    outside   (N, rows, cols) bool: blocks beyond the image; their features are 0
+    """
+
+    features: NDArray[np.float32]
+    outside: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        assert self.features.shape[:-1] == self.outside.shape, (
+            "features and outside differ in shape"
+        )
+        assert self.outside.ndim == 3, "windows are (N, rows, cols)"
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """(N, rows cols): the shape that the compiled loops take a window's blocks in."""
+        count, rows, cols = self.outside.shape
+        return count, rows * cols
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+@dataclass(frozen=True, eq=False)
+class Positives:
+    """Positive windows of one component with their fixed flags (True = visible)."""
+
+    examples: Examples
+    visible: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        assert self.visible.shape == self.examples.outside.shape, "one flag for each block"
+        assert not (self.visible & self.examples.outside).any(), "a block outside is never visible"
+
+
+@dataclass(frozen=True, eq=False)
+class Negatives:
+    """Negative windows of one component; `place` (N,) numbers the places, shared by components."""
+
+    examples: Examples
+    place: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        assert self.place.shape == (len(self.examples),), "one place for each window"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """w, b, u, u_t of each component, as the flat vector that L-BFGS moves."""
+
+    shapes: tuple[tuple[int, int, int], ...]
+
+    @property
+    def length(self) -> int:
+        return sum(rows * cols * channels + 3 for rows, cols, channels in self.shapes)
+
+    def split(self, vector: Vector) -> list[tuple[Vector, Vector]]:
+        """For each component views of (w (blocks, channels), [b, u, u_t])."""
+        parts, start = [], 0
+        for rows, cols, channels in self.shapes:
+            size = rows * cols * channels
+            parts.append(
+                (vector[start : start + size].reshape(rows * cols, channels),
+                 vector[start + size : start + size + 3])
+            )  # fmt: skip
+            start += size + 3
+        return parts
+
+
+@dataclass(frozen=True)
+class Objective:
+    """How the energy is made up.
+
+    regularisation  lambda
+    alpha           weight of the Ising prior
+    visibility      whether negatives' flags are inferred (else every inside block is visible)
+    truncation      u_t is "zero", a "free" parameter, or "tied" to u
+    smoothing       width of the Huber hinge's quadratic part; 0 is the hinge
+    """
+
+    regularisation: float
+    alpha: float
+    visibility: bool
+    truncation: Truncation
+    smoothing: float = 0.0
+
+    def loss(self, margin: Vector) -> tuple[Vector, Vector]:
+        """Loss and its derivative: 0 below 0, then m^2 / 2d up to d, then m - d / 2."""
+        if self.smoothing == 0:
+            return np.maximum(margin, 0), (margin > 0).astype(np.float64)
+        width = self.smoothing
+        slope = np.clip(margin / width, 0, 1)
+        return np.where(margin < width, 0.5 * width * slope**2, margin - width / 2), slope
+
+    def __call__(
+        self,
+        vector: Vector,
+        parameters: Parameters,
+        positives: Sequence[Positives],
+        negatives: Sequence[Negatives],
+        pool: ThreadPoolExecutor | None = None,
+    ) -> tuple[float, Vector]:
+        """E and its gradient at `vector`; one entry a component in both sequences."""
+        tied = self.tie(vector, parameters)
+        gradient = np.zeros_like(vector)
+        parts = list(zip(parameters.split(tied), parameters.split(gradient), strict=True))
+        energy = 0.0
+        for (w, bias), (dw, dbias) in parts:
+            weight = self.regularisation * len(w) * np.array([0, 1, self.truncation == "free"])
+            energy += float(0.5 * self.regularisation * (w * w).sum() + 0.5 * weight @ bias**2)
+            dw += self.regularisation * w
+            dbias += weight * bias
+        for ((w, bias), (dw, dbias)), batch in zip(parts, positives, strict=True):
+            scores = self.fixed_scores(w, bias, batch, pool)
+            loss, slope = self.loss(1 - scores)
+            energy += float(loss.sum())
+            _accumulate(batch.examples, batch.visible, -slope, dw, dbias, pool)
+        found = [
+            self.best_scores(w, bias, batch.examples, -1.0, pool)
+            for ((w, bias), _), batch in zip(parts, negatives, strict=True)
+        ]
+        for (_, (dw, dbias)), batch, (scores, visible), winner in zip(
+            parts, negatives, found, _winners([s for s, _ in found], negatives), strict=True
+        ):
+            loss, slope = self.loss(np.where(winner, 1 + scores, -1.0))
+            energy += float(loss.sum())
+            _accumulate(batch.examples, visible, slope, dw, dbias, pool)
+        return energy, self._untie(gradient, parameters)
+
+    def tie(self, vector: Vector, parameters: Parameters) -> Vector:
+        """The vector with u_t as `truncation` wants it, and u = 0 where it does not take part."""
+        vector = vector.copy()
+        for _, bias in parameters.split(vector):
+            if not self.visibility and self.truncation != "tied":
+                bias[1] = 0
+            if self.truncation == "zero":
+                bias[2] = 0
+            elif self.truncation == "tied":
+                bias[2] = bias[1]
+        return vector
+
+    def _untie(self, gradient: Vector, parameters: Parameters) -> Vector:
+        for _, bias in parameters.split(gradient):
+            if self.truncation == "tied":
+                bias[1] += bias[2]
+            if not self.visibility and self.truncation != "tied":
+                bias[1] = 0
+            if self.truncation != "free":
+                bias[2] = 0
+        return gradient
+
+    def fixed_scores(self, w: Vector, bias: Vector, batch: Positives, pool: Any = None) -> Vector:
+        """g(x) of windows whose flags are given."""
+        responses = _responses(batch.examples, w, pool)
+        hidden = ~batch.visible & ~batch.examples.outside
+        return (
+            bias[0]
+            + (responses * batch.visible.reshape(batch.examples.blocks)).sum(1, dtype=np.float64)
+            + bias[1] * hidden.sum((1, 2))
+            + bias[2] * batch.examples.outside.sum((1, 2))
+            - self.alpha * boundary_length(batch.visible, batch.examples.outside)
+        )
+
+    def best_scores(
+        self, w: Vector, bias: Vector, examples: Examples, above: float, pool: Any = None
+    ) -> tuple[Vector, NDArray[np.bool_]]:
+        """g(x) and its flags, exact where g(x) may exceed `above`; elsewhere a bound below it."""
+        outside = examples.outside
+        count, rows, cols = outside.shape
+        constant = bias[0] + bias[2] * outside.sum((1, 2))
+        responses = _responses(examples, w, pool)
+        scores = np.empty(count)
+        floor = bias[1] if self.visibility else -np.inf
+        block_sums(responses, outside.reshape(examples.blocks), floor, scores)
+        scores += constant
+        visible = ~outside
+        near = np.flatnonzero(scores > above) if self.visibility else np.zeros(0, np.int64)
+
+        def infer(chunk: NDArray[np.int64]) -> None:
+            grids = responses[chunk].reshape(-1, rows, cols)
+            exact, flags = infer_visibility(grids, bias[1], self.alpha, outside[chunk])
+            scores[chunk] = exact + constant[chunk]
+            visible[chunk] = flags
+
+        _run(infer, [near[k : k + CHUNK] for k in range(0, len(near), CHUNK)], pool)
+        return scores, visible
+
+
+def _winners(scores: Sequence[Vector], negatives: Sequence[Negatives]) -> list[NDArray[np.bool_]]:
+    """Which windows are the best of their place; the first one among equals."""
+    score = np.concatenate(scores)
+    place = np.concatenate([batch.place for batch in negatives])
+    order = np.lexsort((np.arange(len(score)), -score, place))
+    first = np.ones(len(order), bool)
+    first[1:] = place[order][1:] != place[order][:-1]
+    winner = np.zeros(len(order), bool)
+    winner[order[first]] = True
+    return np.split(winner, np.cumsum([len(s) for s in scores])[:-1])
+
+
+def _responses(examples: Examples, w: Vector, pool: Any) -> NDArray[np.float32]:
+    count = len(examples)
+    features = examples.features.reshape(count, *w.shape)
+    weights = w.astype(np.float32)
+    out = np.empty((count, len(w)), np.float32)
+
+    def run(start: int) -> None:
+        window_responses(features[start : start + CHUNK], weights, out[start : start + CHUNK])
+
+    _run(run, range(0, count, CHUNK), pool)
+    return out
+
+
+def _accumulate(
+    examples: Examples,
+    visible: NDArray[np.bool_],
+    slope: Vector,
+    dw: Vector,
+    dbias: Vector,
+    pool: Any,
+) -> None:
+    """Adds slope_n dg_n / dO to the gradient."""
+    count = len(examples)
+    features = examples.features.reshape(count, *dw.shape)
+    flags = visible.reshape(examples.blocks)
+    active = np.flatnonzero(slope)
+    # Chunks of active windows, or the work of one thread depends on where they lie.
+    starts = range(0, len(active), CHUNK)
+    sums = [np.zeros(dw.shape) for _ in starts]
+
+    def run(k: int) -> None:
+        chosen = active[k * CHUNK : (k + 1) * CHUNK]
+        low, high = chosen[0], chosen[-1] + 1
+        factor = np.zeros(high - low)
+        factor[chosen - low] = slope[chosen]
+        add_visible(features[low:high], flags[low:high], factor, sums[k])
+
+    _run(run, range(len(starts)), pool)
+    for part in sums:
+        dw += part
+    outside = examples.outside.sum((1, 2))
+    hidden = len(dw) - outside - flags.sum(1)
+    dbias += [slope.sum(), slope @ hidden, slope @ outside]
+
+
+def _run(function: Any, items: Sequence[Any], pool: ThreadPoolExecutor | None) -> None:
+    if pool is None or len(items) < 2:
+        for item in items:
+            function(item)
+    else:
+        list(pool.map(function, items))

@@ -1,0 +1,149 @@
+"""The model file: tensors in safetensors, everything else as versioned JSON. It cannot execute."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from halfseen.errors import HalfseenError, ModelError
+from halfseen.features.descriptor import make_descriptor
+from halfseen.features.pyramid import PyramidSettings
+from halfseen.model.component import Component
+from halfseen.model.mixture import Mixture
+
+VERSION = 1
+MAX_BYTES = 256 << 20
+MAX_COMPONENTS = 64
+MAX_SIDE = 64
+MAX_CHANNELS = 1024
+
+
+def save(model: Mixture, path: str | os.PathLike[str]) -> None:
+    """Writes a model file; an existing one is replaced only once the new one is complete."""
+    from safetensors.numpy import save as encode
+
+    tensors: dict[str, np.ndarray] = {}
+    components = []
+    for i, component in enumerate(model.components):
+        tensors[f"weights.{i}"] = np.ascontiguousarray(component.weights)
+        components.append(
+            {
+                "bias": component.bias,
+                "u": component.u,
+                "u_t": component.u_t,
+                "box": [float(v) for v in component.box],
+            }
+        )
+    header = {
+        "version": VERSION,
+        "label": model.label,
+        "method": model.method,
+        "mirrored": model.mirrored,
+        "alpha": model.alpha,
+        "descriptor": {"name": model.descriptor.name, "options": model.descriptor.options()},
+        "pyramid": {"factor": model.pyramid.factor, "largest": model.pyramid.largest},
+        "components": components,
+        "training": model.training,
+    }
+    text = json.dumps(header, allow_nan=False, sort_keys=True)
+    write_atomically(Path(path), encode(tensors, {"halfseen": text}))
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all; a failure leaves what was there before."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(part, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise HalfseenError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def load(path: str | os.PathLike[str]) -> Mixture:
+    """Reads a model file. Whatever is wrong with it raises ModelError before anything is used."""
+    path = Path(path)
+    header, tensors = _read(path)
+    try:
+        return _model(header, tensors)
+    except HalfseenError as error:
+        raise ModelError(f"{path}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        what = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ModelError(f"{path}: not a valid halfseen model: {what}") from None
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as decode
+
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ModelError(
+                f"{path}: expected a model of at most {MAX_BYTES >> 20} MiB, "
+                f"found {path.stat().st_size >> 20} MiB"
+            )
+        content = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        length = int.from_bytes(content[:8], "little")
+        meta = json.loads(content[8 : 8 + length])["__metadata__"]["halfseen"]
+        header = json.loads(meta)
+        tensors = decode(content)
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
+        raise ModelError(
+            f"{path}: expected a halfseen model file (safetensors), found something else; "
+            "make one with `halfseen train`"
+        ) from None
+    found = header.get("version") if isinstance(header, dict) else None
+    if found != VERSION:
+        raise ModelError(
+            f"{path}: expected model version {VERSION}, found {found!r}; "
+            "use the halfseen release that wrote it, or train again"
+        )
+    return header, tensors
+
+
+def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
+    described = header["components"]
+    if not 1 <= len(described) <= MAX_COMPONENTS:
+        raise ModelError(f"expected 1 to {MAX_COMPONENTS} components, found {len(described)}")
+    components = []
+    for i, fields in enumerate(described):
+        if f"weights.{i}" not in tensors:
+            raise ModelError(f"tensor weights.{i} is missing")
+        weights = tensors[f"weights.{i}"]
+        if (
+            weights.ndim != 3
+            or max(weights.shape[:2]) > MAX_SIDE
+            or weights.shape[2] > MAX_CHANNELS
+        ):
+            raise ModelError(
+                f"tensor weights.{i}: expected at most {MAX_SIDE} x {MAX_SIDE} x {MAX_CHANNELS}, "
+                f"found {weights.shape}"
+            )
+        box = np.asarray(fields["box"], np.float64)
+        components.append(
+            Component(weights, float(fields["bias"]), float(fields["u"]), float(fields["u_t"]), box)
+        )
+    descriptor = header["descriptor"]
+    if not isinstance(header["label"], str) or not isinstance(header["mirrored"], bool):
+        raise ModelError("label must be a text and mirrored true or false")
+    return Mixture(
+        label=header["label"],
+        method=header["method"],
+        components=tuple(components),
+        mirrored=header["mirrored"],
+        alpha=float(header["alpha"]),
+        descriptor=make_descriptor(str(descriptor["name"]), **descriptor["options"]),
+        pyramid=PyramidSettings(**header["pyramid"]),
+        training=dict(header["training"]),
+    )
