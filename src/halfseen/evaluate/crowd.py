@@ -75,8 +75,8 @@ def bootstrap_difference(
     whole = [step.ap(np.ones(images), first.positives) for step in steps]
 
     rng = np.random.default_rng(seed)
-    differences = np.empty(resamples)
-    for n in range(resamples):
+    differences = np.full(resamples, np.nan)
+    for n in range(resamples if first.positives else 0):
         times = np.bincount(rng.integers(images, size=images), minlength=images).astype(np.float64)
         positives = float(times @ objects)
         differences[n] = steps[1].ap(times, positives) - steps[0].ap(times, positives)
