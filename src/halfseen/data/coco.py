@@ -84,13 +84,15 @@ def read_results(path: FilePath, limits: Limits = LIMITS) -> list[Row]:
 def write_results(path: FilePath, rows: Iterable[Row]) -> None:
     """Write a COCO results file; numpy's numbers and pycocotools' bytes are made plain first."""
     file = Path(path)
-    plain = json.loads(json.dumps(list(rows), default=_plain))
-    for number, row in enumerate(plain):
-        _check_result(f"{file}: result {number}", row)
     try:
-        write_atomically(file, json.dumps(plain).encode())
+        plain = json.loads(json.dumps(list(rows), default=_plain))
+        for number, row in enumerate(plain):
+            _check_result(f"{file}: result {number}", row)
+        write_atomically(file, json.dumps(plain, allow_nan=False).encode())
     except OSError as error:
         raise AnnotationError(f"{file}: cannot be written: {error.strerror}") from None
+    except ValueError as error:
+        raise AnnotationError(f"{file}: results that JSON cannot hold: {error}") from None
 
 
 @dataclass(frozen=True)

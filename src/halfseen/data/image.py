@@ -90,11 +90,12 @@ def write_image(path: FilePath, array: Any, *, quality: int = 95) -> None:
         raise ImageError(f"{file}: cannot write '{file.suffix}' images; use one of {known}")
     image = Image.fromarray(as_image(array))
     buffer = io.BytesIO()
-    image.save(buffer, _WRITERS[file.suffix.lower()], quality=quality)
     try:
+        image.save(buffer, _WRITERS[file.suffix.lower()], quality=quality)
         write_atomically(file, buffer.getvalue())
-    except OSError as error:
-        raise ImageError(f"{file}: cannot be written: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # the disk's, or a size that the format cannot hold
+        reason = getattr(error, "strerror", None) or _reason(error)
+        raise ImageError(f"{file}: cannot be written: {reason}") from None
 
 
 def _decode(path: FilePath, limits: Limits) -> Image.Image:

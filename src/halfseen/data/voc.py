@@ -24,13 +24,11 @@ from halfseen.data.dataset import Dataset, suggest
 from halfseen.data.files import FilePath, is_plain_name, read_bounded
 from halfseen.data.image import read_indices
 from halfseen.data.limits import LIMITS, Limits
-from halfseen.data.voc_writer import FLAGS, write_voc
+from halfseen.data.voc_writer import FLAGS, SUFFIXES, write_voc
 from halfseen.detections import Bools, GroundTruth
 from halfseen.errors import AnnotationError, ImageError, SettingsError
 
 __all__ = ["find_voc", "read_voc", "write_voc"]
-
-_IMAGES = (".jpg", ".jpeg", ".png")
 
 
 def read_voc(
@@ -49,7 +47,7 @@ def read_voc(
     AnnotationError when the folder or the split is missing, or no image is left.
     """
     folder = find_voc(root)
-    images = _by_stem(folder / "JPEGImages", _IMAGES)
+    images = _by_stem(folder / "JPEGImages", SUFFIXES)
     masks = _by_stem(folder / "SegmentationObject", (".png",))
     truths: dict[str, GroundTruth] = {}
     problems: list[str] = []
@@ -61,7 +59,7 @@ def read_voc(
             if name in truths:
                 raise AnnotationError(f"{split}: lists '{name}' more than once")
             if name not in images:
-                kinds = ", ".join(_IMAGES)
+                kinds = ", ".join(SUFFIXES)
                 raise AnnotationError(f"{folder / 'JPEGImages' / name}: no image ({kinds})")
             file = folder / "Annotations" / f"{name}.xml"
             truths[name] = _read_annotation(name, file, images[name], masks.get(name), limits)

@@ -16,6 +16,7 @@ from halfseen.data.image import Pixels, write_image
 from halfseen.detections import GroundTruth
 from halfseen.errors import AnnotationError
 
+SUFFIXES = (".jpg", ".jpeg", ".png")
 FLAGS = ("difficult", "truncated", "occluded", "crowd")
 _MOST_INSTANCES = 254  # 0 is background and 255 nobody's
 
@@ -78,10 +79,18 @@ def _presence(truth: GroundTruth, label: str) -> int:
 
 def _write_image(folder: Path, truth: GroundTruth, pixels: Pixels, suffix: str) -> None:
     file = folder / "JPEGImages" / f"{truth.image}.{suffix}"
+    others = [path for path in map(file.with_suffix, SUFFIXES) if path != file and path.exists()]
+    if others:
+        raise AnnotationError(
+            f"{others[0]}: stands beside the image to be written; use a new folder"
+        )
     write_image(file, pixels)
     instances = _instances(truth)
-    if instances is not None:
-        write_atomically(folder / "SegmentationObject" / f"{truth.image}.png", _png(instances))
+    mask = folder / "SegmentationObject" / f"{truth.image}.png"
+    if instances is None:
+        mask.unlink(missing_ok=True)
+    else:
+        write_atomically(mask, _png(instances))
     xml = _annotation(truth, folder.name, file.name, instances is not None)
     write_atomically(folder / "Annotations" / f"{truth.image}.xml", xml)
 
