@@ -109,6 +109,13 @@ def test_exif_rotates_only_when_asked(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_image(path, upright=True), np.rot90(PICTURE, -1))
 
 
+@pytest.mark.parametrize("upright", [False, True])
+def test_odd_metadata_neither_warns_nor_costs_the_image(tmp_path: Path, upright: bool) -> None:
+    odd = b"Exif\0\0II*\0\x08\0\0\0\xff\xff\x12\x01"
+    path = save(Image.fromarray(PICTURE), tmp_path / "a.jpg", exif=odd)
+    assert read_image(path, upright=upright).shape == PICTURE.shape
+
+
 def test_bomb_is_refused_before_decoding(tmp_path: Path) -> None:
     for side in (9_700, 15_000, 60_000):  # below, at and beyond where Pillow warns, and refuses
         with pytest.raises(ImageError, match=r"bomb\.png.*exceed"):

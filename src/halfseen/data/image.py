@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import logging
 import threading
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +29,10 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", "
 _FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 _WRITERS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".bmp": "BMP", ".webp": "WEBP"}
 
-# Swapping the warning filters is not thread-safe, and images are read from many threads.
 _filters = threading.Lock()
+
+# Pillow logs some faults before it raises them; without a handler Python would print those lines.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 
 def read_image(path: FilePath, limits: Limits = LIMITS, *, upright: bool = False) -> Pixels:
@@ -45,7 +50,10 @@ def read_image(path: FilePath, limits: Limits = LIMITS, *, upright: bool = False
 
     image = _decode(path, limits)
     try:
-        return _rgb(ImageOps.exif_transpose(image) if upright else image)
+        if upright:
+            with _quiet():
+                image = ImageOps.exif_transpose(image)
+        return _rgb(image)
     except ImageError as error:
         raise ImageError(f"{path}: {error}") from None
     except Exception as error:  # as in _decode
@@ -98,6 +106,18 @@ def write_image(path: FilePath, array: Any, *, quality: int = 95) -> None:
         raise ImageError(f"{file}: cannot be written: {reason}") from None
 
 
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Pillow's warnings of odd metadata, and of large sizes, which `_decode` judges itself.
+
+    Swapping warning filters is not thread-safe, and images are read from many threads: one at a
+    time. Decoding, which takes the time, stays outside.
+    """
+    with _filters, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _decode(path: FilePath, limits: Limits) -> Image.Image:
     """The first frame of a file, decoded, or an ImageError that names the file."""
     from PIL import Image, UnidentifiedImageError
@@ -109,16 +129,16 @@ def _decode(path: FilePath, limits: Limits) -> Image.Image:
         raise ImageError(f"{file}: expected an image file, found a folder or device")
     try:
         content = _content(file, limits)
-        with _filters, warnings.catch_warnings():
-            # Pillow warns of large sizes, which the next lines judge, and of odd metadata.
-            warnings.simplefilter("ignore")
+        with _quiet():
             image = Image.open(io.BytesIO(content), formats=_FORMATS)
         width, height = image.size
         if width * height > limits.pixels:
             raise ImageError(
                 f"{file}: {width} x {height} pixels exceed the limit of {limits.pixels:,}"
             )
-        image.load()
+        # Of all formats TIFF alone parses metadata, and so may warn, as it decodes.
+        with _quiet() if image.format == "TIFF" else contextlib.nullcontext():
+            image.load()
     except ImageError:
         raise
     except UnidentifiedImageError:
