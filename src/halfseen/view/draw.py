@@ -1,0 +1,138 @@
+"""Pictures of detections: what is seen of each object, what is hidden, and where all of it would be.
+
+Visible blocks are tinted, hidden ones dimmed and hatched. The whole object is dashed, its visible
+part solid. Weak detections are outlines only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.data.image import as_image
+from halfseen.detections import Detections, GroundTruth
+from halfseen.geometry import Boxes
+from halfseen.view.palette import GREY, WHITE, Colour, colour
+from halfseen.view.sketch import Pixels, Point, Sketch, unit
+
+TINT = 0.30  # of colour over visible blocks
+DIM = 0.45  # of black over hidden blocks
+HATCH = 0.75  # of colour in their hatching
+SUPPRESSED = 60  # suppressed detections shown, at most: more cannot be told apart
+
+
+class Choice(Protocol):
+    """What is drawn of a suppression: what `halfseen.suppress` returns has it."""
+
+    @property
+    def indices(self) -> NDArray[np.int64]: ...
+    @property
+    def rank(self) -> NDArray[np.float64]: ...
+    @property
+    def excluder(self) -> NDArray[np.int64]: ...
+
+
+def draw_detections(
+    image: Pixels,
+    found: Detections,
+    truth: GroundTruth | None = None,
+    *,
+    explain: Choice | None = None,
+    strong: float = -np.inf,
+) -> Pixels:
+    """The image (H, W, 3) with its detections drawn; the input is left alone.
+
+    found    the detections to draw, best first: the first has the first colour and lies on top
+    truth    true boxes, in white
+    explain  an Interpretation of `found`: the kept ones are drawn as above, the others thin and
+             grey, each with a line from a dot at its middle to the one that excluded it
+    strong   the score from which a detection is drawn in full; below, it is an outline
+    """
+    pixels = as_image(image)
+    size = (pixels.shape[0], pixels.shape[1])
+    if found.size != size:
+        raise ValueError(f"detections of an image of {found.size} on a picture of {size}")
+    kept = np.arange(len(found)) if explain is None else explain.indices
+    scores = found.score if explain is None else explain.rank
+    objects = [(int(i), float(scores[k]), colour(k)) for k, i in enumerate(kept)]
+    canvas = pixels.astype(np.float32)
+    sketch = Sketch(size)
+    for i, score, tone in reversed(objects):
+        if score >= strong:
+            _shade(canvas, found, i, tone)
+    for box in [] if truth is None else truth.box:
+        sketch.box(box, WHITE, 1.2)
+    if explain is not None:
+        _draw_suppressed(sketch, found, explain)
+    for i, score, tone in reversed(objects):
+        if score >= strong:
+            _outline(sketch, found, i, tone)
+        else:
+            sketch.box(found.visible[i], tone, 1)
+    for i, score, tone in objects:
+        sketch.label(found.visible[i], _caption(found, i, score, score >= strong), tone)
+    return sketch.over(canvas)
+
+
+def _caption(found: Detections, i: int, score: float, strong: bool) -> str:
+    text = f"{found.label[i]} {score:.2f}"
+    seen = round(100 * float(found.visibility[i].mean()))
+    return f"{text} · {seen}% seen" if strong and seen < 100 else text
+
+
+def _shade(canvas: NDArray[np.float32], found: Detections, i: int, tone: Colour) -> None:
+    """Tint and hatching, within the part of `full` that lies in the image."""
+    x1, y1, x2, y2 = np.rint(found.clipped[i]).astype(int)
+    region = canvas[y1:y2, x1:x2]
+    seen = found.mask(i)[y1:y2, x1:x2, None]
+    paint = np.array(tone, np.float32)
+    thin = unit(found.size)
+    period = 7 * thin
+    across = (np.arange(x1, x2) + np.arange(y1, y2)[:, None]) % period - period / 2
+    stroke = HATCH * np.clip(0.7 * thin + 0.5 - np.abs(across), 0, 1)[..., None]
+    hidden = (1 - DIM) * region
+    hidden += stroke * (paint - hidden)
+    region[:] = np.where(seen, region + TINT * (paint - region), hidden)
+
+
+def _outline(sketch: Sketch, found: Detections, i: int, tone: Colour) -> None:
+    for start, end in _frontier(found, i):
+        sketch.line(start, end, tone, 1)
+    sketch.dashed_box(found.full[i], tone, 1.4)
+    sketch.box(found.visible[i], tone, 2)
+
+
+def _frontier(found: Detections, i: int) -> Iterator[tuple[Point, Point]]:
+    """The sides between visible and hidden blocks, cut to `full`, in pixels."""
+    grid = found.visibility[i]
+    x1, y1, x2, y2 = found.window[i]
+    left, top, right, bottom = found.clipped[i]
+    xs = np.linspace(x1, x2, grid.shape[1] + 1)
+    ys = np.linspace(y1, y2, grid.shape[0] + 1)
+    inner_x, inner_y = np.clip(xs, left, right), np.clip(ys, top, bottom)
+    for r, c in np.argwhere(grid[:, 1:] != grid[:, :-1]):
+        if left < xs[c + 1] < right and inner_y[r] < inner_y[r + 1]:
+            yield (xs[c + 1], inner_y[r]), (xs[c + 1], inner_y[r + 1])
+    for r, c in np.argwhere(grid[1:] != grid[:-1]):
+        if top < ys[r + 1] < bottom and inner_x[c] < inner_x[c + 1]:
+            yield (inner_x[c], ys[r + 1]), (inner_x[c + 1], ys[r + 1])
+
+
+def _draw_suppressed(sketch: Sketch, found: Detections, explain: Choice) -> None:
+    kept = np.zeros(len(found), bool)
+    kept[explain.indices] = True
+    dropped = np.flatnonzero(~kept)[:SUPPRESSED][::-1]
+    boxes = found.clipped
+    for i in dropped:
+        sketch.box(boxes[i], GREY, 0.8, halo=False)
+    for i in dropped:
+        if explain.excluder[i] >= 0:
+            sketch.line(_centre(boxes[i]), _centre(boxes[explain.excluder[i]]), GREY, 0.8)
+        sketch.dot(_centre(boxes[i]), GREY)
+
+
+def _centre(box: Boxes) -> Point:
+    return float(box[0] + box[2]) / 2, float(box[1] + box[3]) / 2
