@@ -1,5 +1,7 @@
 """Compiled loops of the objective: responses of stored windows, and sums of their features."""
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -38,7 +40,7 @@ def add_visible(
 
 @njit(cache=True, nogil=True)
 def block_sums(responses: Floats, outside: NDArray[np.bool_], floor: float, out: Doubles) -> None:
-    """out (N,) = sum of max(response, floor) over the blocks inside: Eqn 3 without its constants."""
+    """out (N,) = sum of max(response, floor) over the blocks inside: Eqn 3 less its constants."""
     count, blocks = responses.shape
     for n in range(count):
         total = 0.0
@@ -50,7 +52,7 @@ def block_sums(responses: Floats, outside: NDArray[np.bool_], floor: float, out:
 
 @njit(cache=True, nogil=True)
 def boundary_length(flags: NDArray[np.bool_], outside: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(N,) how many neighbouring pairs of inside blocks differ in their flag: sum of rho (Eqn 1)."""
+    """(N,) how many neighbouring pairs of inside blocks differ in their flag: Eqn 1's last sum."""
     count, rows, cols = flags.shape
     length = np.zeros(count, np.int64)
     for n in range(count):
@@ -63,3 +65,11 @@ def boundary_length(flags: NDArray[np.bool_], outside: NDArray[np.bool_]) -> NDA
                 if j + 1 < cols and not outside[n, i, j + 1]:
                     length[n] += flags[n, i, j] != flags[n, i, j + 1]
     return length
+
+
+@njit(cache=True, nogil=True)
+def compact(array: NDArray[Any], index: NDArray[np.int64]) -> None:
+    """Moves the rows `index` (ascending) to the front of an array, in place and in order."""
+    for n in range(len(index)):
+        if index[n] != n:
+            array[n] = array[index[n]]

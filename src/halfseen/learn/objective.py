@@ -1,14 +1,15 @@
 """The energy E(O | T, L) that learning minimises, and its gradient, as a function of arrays.
 
     E = lambda / 2 sum_j [ |w_j|^2 + c_j (u_j^2 + u_tj^2) ]
-        + sum over positives of L(1 - g) + sum over negative places of L(1 + max over its windows of g)
+        + sum over positives of L(1 - g)
+        + sum over negative places of L(1 + max over its windows of g)
 
 with c_j the number of blocks; b is not regularised, and where u_t is tied to u the paper's one term
-c_j u_j^2 is left. Positives keep their component and flags (m, v)
-fixed, so g is linear in the parameters. A negative place may hold windows of several components; its
-flags are inferred anew, exactly, at every evaluation. Fixing them as well makes u run away: each fit
-raises it until every window scores high, and the next one then kills w. A maximum of linear functions
-is convex, so the whole is, and the gradient at the maximiser is a subgradient.
+c_j u_j^2 is left. Positives keep their component and flags (m, v) fixed, so g is linear in the
+parameters. A negative place may hold windows of several components; its flags are inferred anew,
+exactly, at every evaluation. Fixing them as well makes u run away: each fit raises it until every
+window scores high, and the next one then kills w. A maximum of linear functions is convex, so the
+whole is, and the gradient at the maximiser is a subgradient.
 """
 
 from __future__ import annotations
@@ -147,11 +148,10 @@ class Objective:
             energy += float(0.5 * self.regularisation * (w * w).sum() + 0.5 * weight @ bias**2)
             dw += self.regularisation * w
             dbias += weight * bias
-        for ((w, bias), (dw, dbias)), batch in zip(parts, positives, strict=True):
-            scores = self.fixed_scores(w, bias, batch, pool)
-            loss, slope = self.loss(1 - scores)
+        for ((w, bias), (dw, dbias)), given in zip(parts, positives, strict=True):
+            loss, slope = self.loss(1 - self.fixed_scores(w, bias, given, pool))
             energy += float(loss.sum())
-            _accumulate(batch.examples, batch.visible, -slope, dw, dbias, pool)
+            _accumulate(given.examples, given.visible, -slope, dw, dbias, pool)
         found = [
             self.best_scores(w, bias, batch.examples, -1.0, pool)
             for ((w, bias), _), batch in zip(parts, negatives, strict=True)
