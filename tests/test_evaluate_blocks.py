@@ -135,6 +135,17 @@ def test_neighbour_hides_what_it_covers():
     assert truth.judged.tolist() == [[True, False, True]] * 2
 
 
+def test_blocks_that_both_share_are_not_judged():
+    masks = np.zeros((2, *SIZE), bool)
+    masks[0, :, 0:5] = True  # a quarter of the middle blocks
+    masks[1, :, 5:12] = True  # the rest of them, and the right ones
+    pair = GroundTruth.make("a", "", SIZE, ["car"] * 2, [(0, 0, 12, 8), (5, 0, 12, 8)],
+                            read_mask=lambda i: masks[i])  # fmt: skip
+    truth = neighbour_blocks(pair, 0, (0, 0, 12, 8), (2, 3))
+    assert truth.hidden.tolist() == [[False, False, True]] * 2
+    assert truth.judged.tolist() == [[True, False, True]] * 2
+
+
 def test_neighbour_counts():
     found = make_found([[True, True, False], [False, True, False]])
     counts = neighbour_counts([make_pair()], [found], match([make_pair()], [found], "car"))

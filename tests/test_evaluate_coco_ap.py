@@ -93,6 +93,15 @@ def test_second_detection_may_take_the_free_box():
     assert coco_average_precision([truth], [found]).ap50 == pytest.approx(1.0)
 
 
+def test_of_equal_overlaps_the_last_box_is_taken():
+    """The first detection lies midway between two boxes; the second fits only the first box."""
+    truth = GroundTruth.make("a", "", SIZE, ["car"] * 2, [(0, 0, 100, 100), (40, 0, 140, 100)])
+    found = make_found([(20, 0, 120, 100), (0, 0, 100, 100)], [2, 1])
+    precision, _ = by_pycocotools([truth], [found])
+    assert precision[0, :, 0, 0, 2].mean() == pytest.approx(1.0)
+    assert coco_average_precision([truth], [found]).ap50 == pytest.approx(1.0)
+
+
 def test_ap_is_the_mean_over_overlaps():
     truth = GroundTruth.make("a", "", SIZE, ["car"], [(0, 0, 100, 100)])
     result = coco_average_precision([truth], [make_found([(0, 0, 100, 77)], [1])])

@@ -144,7 +144,7 @@ def neighbour_blocks(
         if mask is not None:
             others |= mask
     box = truth.full[i]
-    by_others, inside = block_shares(others & ~own, window, shape, box)
+    by_others, inside = block_shares(others, window, shape, box)
     by_own, _ = block_shares(own, window, shape, box)
     hidden = (by_others > HALF) & (by_own <= LITTLE)
     return BlockTruth(hidden, (inside >= HALF) & (hidden | (by_own > HALF)))

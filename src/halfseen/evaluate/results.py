@@ -8,7 +8,6 @@ ties, and ties change AP.
 from __future__ import annotations
 
 import math
-import os
 import re
 from array import array
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from halfseen.data.files import write_atomically
 from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import AnnotationError, SettingsError
 from halfseen.evaluate.voc_ap import BoxKind, Found, aligned
@@ -52,7 +52,10 @@ def write_voc_results(
         for i in np.flatnonzero(seen.label == label):
             left, top, right, bottom = (boxes[i] + (1, 1, 0, 0)).tolist()
             lines.append(f"{here.image} {float(seen.score[i])!r} {left} {top} {right} {bottom}\n")
-    _write(path, "".join(lines))
+    try:
+        write_atomically(path, "".join(lines).encode())
+    except OSError as error:
+        raise AnnotationError(f"{path}: cannot write the results file ({error.strerror})") from None
     return len(lines)
 
 
@@ -129,14 +132,3 @@ def _detections(rows: np.ndarray, label: str, size: tuple[int, int]) -> Detectio
         rows[:, 0], np.full(count, label), np.zeros(count, np.int64), np.zeros(count, bool),
         boxes, boxes, boxes, (np.ones((1, 1), bool),) * count, size,
     )  # fmt: skip
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError as error:
-        raise AnnotationError(f"{path}: cannot write the results file ({error.strerror})") from None
-    finally:
-        temporary.unlink(missing_ok=True)

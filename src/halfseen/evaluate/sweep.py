@@ -85,7 +85,7 @@ def _field(y: Floats, x: Floats, rng: np.random.Generator) -> Floats:
             [np.hypot(x - cx, y - cy) / r for (cx, cy), r in zip(centres, radii, strict=True)],
             axis=0,
         )
-    angle, period, phase = rng.normal(0, 0.3), rng.uniform(0.3, 0.6), rng.random()
+    angle, period, phase = rng.normal(0, 0.3), rng.uniform(0.5, 1.2), rng.random()
     if rng.random() < 0.3:
         x, y = y, x
     along = (x * np.cos(angle) + y * np.sin(angle)) / period + phase
