@@ -1,6 +1,7 @@
 """Hidden blocks: exact shares, the truth of a block, and what is counted."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -157,7 +158,9 @@ def test_objects_without_a_hiding_neighbour_are_left_out():
     found = make_found([[True, True, False]] * 2)
     matches = match([truth], [found], "car")
     assert neighbour_counts([truth], [found], matches) == BlockCounts()
-    unmasked = GroundTruth.make("a", "", SIZE, ["car"], [(0, 0, 12, 8)])
+    in_front = replace(make_pair(), occluded=np.zeros(2, bool))
+    assert neighbour_counts([in_front], [found], matches) == BlockCounts()
+    unmasked = GroundTruth.make("a", "", SIZE, ["car"], [(0, 0, 12, 8)], occluded=[True])
     assert neighbour_counts([unmasked], [found], matches) == BlockCounts()
 
 

@@ -55,6 +55,15 @@ def test_text_fits(width, columns):
         assert f"{100.0 * c:.1f}" in text
 
 
+def test_long_words_are_cut_visibly():
+    assert Table(["a", "b"], [["x" * 30, "y" * 30]]).text(20).split("\n") == [
+        "a           b",
+        "----------  --------",
+        "xxxxxxxxx…  yyyyyyy…",
+    ]
+    assert Table(["a"], [["x" * 30]]).text(8).endswith("xxxxxxx…")
+
+
 def test_empty_table():
     assert Table(["a", "b"], []).text() == "a  b\n-  -"
 
@@ -62,3 +71,5 @@ def test_empty_table():
 def test_rows_must_have_every_column():
     with pytest.raises(ValueError, match="row 1 has 1 cells for 2 columns"):
         Table(["a", "b"], [[1, 2], [1]])
+    with pytest.raises(ValueError, match="at least one column"):
+        Table([], [])

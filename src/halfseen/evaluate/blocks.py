@@ -133,7 +133,7 @@ def neighbour_blocks(
     Hidden: others cover more than half of the block and the object at most a tenth. Visible: the
     object covers more than half. Nothing else is judged, because there the outline of the hidden
     part is not known. A neighbour *behind* the object that shows inside its box also counts as
-    hiding: masks do not tell the order in depth.
+    hiding: masks do not tell the order in depth, so ask it of occluded objects only.
     """
     own = truth.mask(i)
     if own is None:
@@ -153,9 +153,15 @@ def neighbour_blocks(
 def neighbour_counts(
     truth: Sequence[GroundTruth], found: Sequence[Detections], matches: Matches
 ) -> BlockCounts:
-    """Counts over the right detections of objects of which a neighbour hides at least one block."""
+    """Counts over the right detections of occluded objects of which a neighbour hides a block.
+
+    An object that is not marked as occluded has neighbours behind it only, and is left out. Give
+    the truth with the objects of all classes: any of them may be the neighbour.
+    """
     total = BlockCounts()
     for k, i, j in matches.right:
+        if not truth[k].occluded[j]:
+            continue
         flags = found[k].visibility[i]
         blocks = neighbour_blocks(truth[k], j, found[k].window[i], flags.shape)
         if blocks is not None and (blocks.hidden & blocks.judged).any():

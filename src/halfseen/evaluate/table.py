@@ -26,6 +26,8 @@ class Table:
     notes: Sequence[str] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
+        if not self.columns:
+            raise ValueError("a table needs at least one column")
         for n, row in enumerate(self.rows):
             if len(row) != len(self.columns):
                 raise ValueError(f"row {n} has {len(row)} cells for {len(self.columns)} columns")
@@ -41,39 +43,23 @@ class Table:
     def text(self, width: int = WIDTH) -> str:
         """Aligned columns, numbers to the right, no line longer than `width`.
 
-        If the columns do not fit, long words of the first column are cut with an ellipsis; if
-        that is not enough, the columns that are over go into further parts below, each led by the
-        first column.
+        Words too long are cut with an ellipsis, those of the first column at half the width.
+        Columns that do not fit go into further parts below, each led by the first column.
         """
-        parts = [self._part(group, width) for group in self._groups(width)]
+        sizes = self._sizes(width)
+        parts = [self._part(group, sizes) for group in _groups(sizes, width)]
         head = [self.title] if self.title else []
         return "\n".join([*head, *"\n\n".join(parts).split("\n"), *self.notes]).rstrip()
 
-    def _widths(self) -> list[int]:
-        return [
-            max(len(str(name)), *(len(self.shown(row[c])) for row in self.rows), 1)
+    def _sizes(self, width: int) -> list[int]:
+        sizes = [
+            max(len(name), *(len(self.shown(row[c])) for row in self.rows), 1)
             for c, name in enumerate(self.columns)
         ]
+        lead = min(sizes[0], width // 2 if len(sizes) > 1 else width)
+        return [lead, *(min(size, width - lead - 2) for size in sizes[1:])]
 
-    def _groups(self, width: int) -> list[list[int]]:
-        """Which columns stand side by side in each part."""
-        sizes = self._widths()
-        if not sizes:
-            return []
-        lead = min(sizes[0], width // 2)
-        groups, used = [[0]], lead
-        for c in range(1, len(sizes)):
-            if used + 2 + sizes[c] > width and len(groups[-1]) > 1:
-                groups.append([0])
-                used = lead
-            groups[-1].append(c)
-            used += 2 + sizes[c]
-        return groups
-
-    def _part(self, group: list[int], width: int) -> str:
-        sizes = self._widths()
-        rest = sum(2 + sizes[c] for c in group[1:])
-        sizes[0] = min(sizes[0], max(width - rest, 1))
+    def _part(self, group: list[int], sizes: list[int]) -> str:
         numeric = [self._is_numeric(c) for c in range(len(self.columns))]
 
         def line(cells: Sequence[str]) -> str:
@@ -81,11 +67,11 @@ class Table:
             for c in group:
                 word = cells[c] if len(cells[c]) <= sizes[c] else cells[c][: sizes[c] - 1] + "…"
                 fitted.append(word.rjust(sizes[c]) if numeric[c] else word.ljust(sizes[c]))
-            return "  ".join(fitted).rstrip()[:width]
+            return "  ".join(fitted).rstrip()
 
-        rule = "  ".join("-" * sizes[c] for c in group)[:width]
+        rule = "  ".join("-" * sizes[c] for c in group)
         body = [line([self.shown(cell) for cell in row]) for row in self.rows]
-        return "\n".join([line(list(self.columns)), rule, *body])
+        return "\n".join([line(self.columns), rule, *body])
 
     def _is_numeric(self, column: int) -> bool:
         cells = [row[column] for row in self.rows if row[column] is not None]
@@ -101,7 +87,7 @@ class Table:
         body = [line([self.shown(cell) for cell in row]) for row in self.rows]
         head = [f"**{self.title}**", ""] if self.title else []
         foot = ["", *self.notes] if self.notes else []
-        return "\n".join([*head, line(list(self.columns)), line(marks), *body, *foot])
+        return "\n".join([*head, line(self.columns), line(marks), *body, *foot])
 
     def csv(self) -> str:
         """CSV with all digits; what is not known is empty. Titles and notes are left out."""
@@ -115,3 +101,15 @@ class Table:
 
 def _unknown(cell: Cell) -> bool:
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _groups(sizes: list[int], width: int) -> list[list[int]]:
+    """Which columns stand side by side in each part."""
+    groups, used = [[0]], sizes[0]
+    for c in range(1, len(sizes)):
+        if used + 2 + sizes[c] > width:
+            groups.append([0])
+            used = sizes[0]
+        groups[-1].append(c)
+        used += 2 + sizes[c]
+    return groups
