@@ -1,0 +1,1 @@
+"""The parts of the built-in scenes: shapes, objects, occluders, backgrounds, layout and finish."""
