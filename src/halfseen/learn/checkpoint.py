@@ -1,0 +1,110 @@
+"""The state of training on disk, so that a killed run goes on and ends in the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.data.files import write_atomically
+from halfseen.errors import TrainingError
+
+if TYPE_CHECKING:
+    from halfseen.learn.mining import NegativeStore
+    from halfseen.learn.trainer import State, Trainer
+
+VERSION = 1
+
+
+def fingerprint(trainer: Trainer) -> str:
+    """Names the data, class and settings: a checkpoint is good only for the same ones."""
+    text = hashlib.sha256()
+    settings = json.dumps(trainer.settings.as_json(), sort_keys=True)
+    text.update(f"{VERSION} {trainer.label} {settings}".encode())
+    for truth in trainer.dataset:
+        text.update(f"{truth.image} {truth.size} {truth.label.tolist()}".encode())
+        text.update(truth.box.tobytes())
+        for flags in (truth.difficult, truth.truncated, truth.occluded, truth.crowd):
+            text.update(flags.tobytes())
+    return text.hexdigest()
+
+
+def save(path: Path, trainer: Trainer, state: State, store: NegativeStore) -> None:
+    """Replaces the checkpoint. The windows themselves are not kept: their places say it all."""
+    latent = [
+        (-1, 0, 0, 0, 0) if a is None else (a.component, int(a.mirrored), a.crop, a.y, a.x)
+        for a in state.assignments
+    ]
+    flags = [np.zeros(0, bool) if a is None else a.visible.ravel() for a in state.assignments]
+    header = {
+        "fingerprint": fingerprint(trainer),
+        "stage": state.stage,
+        "round": state.round,
+        "history": [asdict(entry) for entry in state.history],
+    }
+    arrays: dict[str, NDArray[Any]] = {
+        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
+        "vector": state.vector,
+        "latent": np.array(latent, np.int64),
+        "flags": np.concatenate([*flags, np.zeros(0, bool)]),
+        "flag_counts": np.array([len(f) for f in flags], np.int64),
+    }
+    arrays |= {f"keys{m}": keys for m, keys in enumerate(store.keys)}
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    try:
+        write_atomically(path, content.getvalue())
+    except OSError as error:
+        raise TrainingError(
+            f"{path}: the checkpoint cannot be written: {error.strerror}. Nothing learnt before this "
+            "round is lost: make room or choose another place, and run again with --resume"
+        ) from None
+
+
+def _read(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise TrainingError(
+            f"{path}: not a checkpoint of halfseen ({error}); delete it to start anew"
+        ) from None
+
+
+def load(path: Path, trainer: Trainer) -> State:
+    """The state that a checkpoint holds; TrainingError if it belongs to something else."""
+    from halfseen.learn.trainer import Round, State
+
+    arrays = _read(path)
+    try:
+        header = json.loads(arrays["header"].tobytes())
+        if header["fingerprint"] != fingerprint(trainer):
+            raise TrainingError(
+                f"{path}: belongs to other data or settings; resume with those it was started with, "
+                "or delete it to start anew"
+            )
+        flags = np.split(arrays["flags"], np.cumsum(arrays["flag_counts"])[:-1])
+        rows = [tuple(int(v) for v in row) for row in arrays["latent"]]
+        history = [
+            Round(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
+            for entry in header["history"]
+        ]
+        assignments = trainer.reassign(rows, flags)  # type: ignore[arg-type]
+        return State(header["stage"], header["round"], arrays["vector"], assignments, history)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise TrainingError(
+            f"{path}: damaged checkpoint ({error}); delete it to start anew"
+        ) from None
+
+
+def load_keys(path: Path) -> list[NDArray[np.int64]]:
+    """Where the stored negatives come from, by component, in their order."""
+    arrays = _read(path)
+    return [arrays[f"keys{m}"] for m in range(sum(name.startswith("keys") for name in arrays))]
