@@ -10,19 +10,27 @@ from typing import Any
 
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
+from halfseen.suppress.covering import covering
 from halfseen.suppress.greedy import greedy
 from halfseen.suppress.interpretation import Interpretation, Reason
+from halfseen.suppress.meanshift import meanshift
+from halfseen.suppress.soft import soft
 
-__all__ = ["Interpretation", "Reason", "greedy", "suppress"]
+__all__ = ["Interpretation", "Reason", "covering", "greedy", "meanshift", "soft", "suppress"]
 
-METHODS: dict[str, Callable[..., Interpretation]] = {"greedy": greedy}
+METHODS: dict[str, Callable[..., Interpretation]] = {
+    "covering": covering,
+    "greedy": greedy,
+    "meanshift": meanshift,
+    "soft": soft,
+}
 
 
-def suppress(found: Detections, method: str, **settings: Any) -> Interpretation:
+def suppress(found: Detections, method: str = "covering", **settings: Any) -> Interpretation:
     """Chooses the detections that remain, each label by itself.
 
-    method    "greedy"
-    settings  those of the method, such as `overlap`
+    method    "covering" (exact, by visible blocks), "greedy", "meanshift" or "soft"
+    settings  those of the method, such as `overlap`; `energy="paper"` gives the paper's covering
     """
     if method not in METHODS:
         raise SettingsError(f"method must be one of {', '.join(METHODS)}, found {method!r}")

@@ -1,0 +1,315 @@
+"""Kernels that take the covering problem apart before the search, and tidy its answer after it."""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from halfseen.suppress.kernels import Bits, Floats, Ints, get_bit, set_bit
+from halfseen.suppress.search import IN, covering_bound, gain_of, include, marginal_greedy, search
+
+Part = tuple[Floats, Floats, Ints, Ints, Bits]
+"""(value, weight, start, atoms, conflict) of some of the candidates, numbered from 0."""
+
+CLIQUE_WORK = 1e8
+"""Steps after which no further cliques are sought: fewer cliques loosen the bound, no more."""
+
+
+@njit(cache=True, nogil=True)
+def connected(start: Ints, atoms: Ints, conflict: Bits, pieces: int) -> tuple[Ints, Ints]:
+    """Components by shared atoms and conflicts: (bounds, members), members ascending."""
+    count = len(start) - 1
+    root = np.empty(count, np.int64)
+    for k in range(count):
+        root[k] = k
+    first = np.empty(pieces, np.int64)
+    for a in range(pieces):
+        first[a] = -1
+    for k in range(count):
+        for i in range(start[k], start[k + 1]):
+            if first[atoms[i]] < 0:
+                first[atoms[i]] = k
+            else:
+                _join(root, k, first[atoms[i]])
+        for word in range((k + 63) // 64):
+            if conflict[k, word]:
+                for n in range(word * 64, min(word * 64 + 64, k)):
+                    if get_bit(conflict[k], n):
+                        _join(root, k, n)
+    # A root is the least member, so it comes before the others.
+    name = np.empty(count, np.int64)
+    bounds = np.zeros(count + 1, np.int64)
+    parts = 0
+    for k in range(count):
+        if _root(root, k) == k:
+            name[k] = parts
+            parts += 1
+        bounds[name[root[k]] + 1] += 1
+    for part in range(parts):
+        bounds[part + 1] += bounds[part]
+    fill = bounds[: parts + 1].copy()
+    members = np.empty(count, np.int64)
+    for k in range(count):
+        part = name[root[k]]
+        members[fill[part]] = k
+        fill[part] += 1
+    return bounds[: parts + 1], members
+
+
+@njit(cache=True, nogil=True)
+def _root(root: Ints, k: int) -> int:
+    """The least member of k's tree, which k then points at."""
+    top = root[k]
+    while root[top] != top:
+        top = root[top]
+    root[k] = top
+    return top
+
+
+@njit(cache=True, nogil=True)
+def _join(root: Ints, k: int, n: int) -> None:
+    a, b = _root(root, k), _root(root, n)
+    root[max(a, b)] = min(a, b)
+
+
+@njit(cache=True, nogil=True)
+def extract(
+    members: Ints, value: Floats, weight: Floats, start: Ints, atoms: Ints, conflict: Bits
+) -> Part:
+    """The part of the problem that concerns some candidates (ascending), with its own numbering."""
+    count = len(members)
+    number = np.zeros(len(weight), np.int64)  # from 1; 0 for an atom not met yet
+    own_start = np.zeros(count + 1, np.int64)
+    for i in range(count):
+        own_start[i + 1] = own_start[i] + start[members[i] + 1] - start[members[i]]
+    own_atoms = np.empty(own_start[count], np.int64)
+    own_weight = np.empty(min(own_start[count], len(weight)))
+    pieces, fill = 0, 0
+    for i in range(count):
+        for j in range(start[members[i]], start[members[i] + 1]):
+            a = atoms[j]
+            if number[a] == 0:
+                own_weight[pieces] = weight[a]
+                pieces += 1
+                number[a] = pieces
+            own_atoms[fill] = number[a] - 1
+            fill += 1
+    own_conflict = np.zeros((count, (count + 63) // 64), np.uint64)
+    for i in range(count):
+        for j in range(count):
+            if get_bit(conflict[members[i]], members[j]):
+                set_bit(own_conflict[i], j)
+    own_value = np.empty(count)
+    for i in range(count):
+        own_value[i] = value[members[i]]
+    return own_value, own_weight[:pieces], own_start, own_atoms, own_conflict
+
+
+@njit(cache=True, nogil=True)
+def undominated(value: Floats, start: Ints, atoms: Ints, conflict: Bits, pieces: int) -> Ints:
+    """The candidates that are left when dominated ones are removed one after another.
+
+    l dominates k if v_l >= v_k, C_k lies in C_l, and every neighbour of l is k or a neighbour of k.
+    Then some best set lacks k. Let S be a best set with k. If l is in S, k adds nothing, since l
+    gives at least v_k to every atom of C_k: S - k is as good. If not, S - k + l is allowed, since
+    the neighbours of l in S are among k and the neighbours of k, of which S has none; and l gives
+    every atom of C_k at least v_k. The price is the same for all, so it changes neither case.
+    """
+    count = len(value)
+    alive = np.ones(count, np.bool_)
+    inside = np.zeros(pieces, np.bool_)
+    for n in range(count):
+        if not alive[n]:
+            continue
+        for i in range(start[n], start[n + 1]):
+            inside[atoms[i]] = True
+        for k in range(count):
+            if k == n or not alive[k] or value[k] > value[n]:
+                continue
+            dominated = True
+            for i in range(start[k], start[k + 1]):
+                if not inside[atoms[i]]:
+                    dominated = False
+                    break
+            for word in range(conflict.shape[1]):
+                if not dominated:
+                    break
+                more = conflict[n, word] & ~conflict[k, word]
+                if more:
+                    for other in range(word * 64, min(word * 64 + 64, count)):
+                        if other != k and alive[other] and get_bit(conflict[n], other):
+                            dominated &= get_bit(conflict[k], other)
+            if dominated:
+                alive[k] = False
+        for i in range(start[n], start[n + 1]):
+            inside[atoms[i]] = False
+    return np.flatnonzero(alive)
+
+
+@njit(cache=True, nogil=True)
+def cover_by_cliques(
+    conflict: Bits, start: Ints, atoms: Ints, weight: Floats
+) -> tuple[Ints, Ints, Floats]:
+    """Cliques of the conflict graph that cover its edges: (own_start, own_cliques, scale).
+
+    Candidate k lies in the cliques own_cliques[own_start[k]:own_start[k + 1]]; scale is the mean
+    number of blocks of a clique's members. Each grows from an uncovered edge, by the common
+    neighbour with the most uncovered edges to it.
+    """
+    count = len(start) - 1
+    edge = np.zeros((count, count), np.bool_)
+    for k in range(count):
+        for n in range(count):
+            edge[k, n] = get_bit(conflict[k], n)
+    open_edge = edge.copy()
+    mass = np.zeros(count)
+    for k in range(count):
+        for i in range(start[k], start[k + 1]):
+            mass[k] += weight[atoms[i]]
+    who, which, scale = [0], [0], [0.0]  # one entry to tell the compiler the types
+    common, fresh = np.empty(count, np.bool_), np.empty(count, np.int64)
+    cliques, work = 0, 0.0
+    for k in range(count):
+        for first in range(k + 1, count):
+            if not open_edge[k, first] or work > CLIQUE_WORK:
+                continue
+            for other in range(count):
+                common[other], fresh[other] = edge[k, other], open_edge[k, other]
+            begin = len(who)
+            who.append(k)
+            which.append(cliques)
+            n = first
+            while n >= 0:
+                who.append(n)
+                which.append(cliques)
+                best = -1
+                for other in range(count):
+                    common[other] &= edge[n, other]
+                    fresh[other] += open_edge[n, other]
+                    if common[other] and (best < 0 or fresh[other] > fresh[best]):
+                        best = other
+                work += count
+                n = best
+            total = 0.0
+            for i in range(begin, len(who)):
+                total += mass[who[i]]
+                for j in range(begin, len(who)):
+                    open_edge[who[i], who[j]] = False
+            scale.append(total / (len(who) - begin))
+            cliques += 1
+    own_start = np.zeros(count + 1, np.int64)
+    for i in range(1, len(who)):
+        own_start[who[i] + 1] += 1
+    for k in range(count):
+        own_start[k + 1] += own_start[k]
+    fill = own_start[:count].copy()
+    own_cliques = np.empty(len(who) - 1, np.int64)
+    for i in range(1, len(who)):
+        own_cliques[fill[who[i]]] = which[i]
+        fill[who[i]] += 1
+    return own_start, own_cliques, np.array(scale[1:])
+
+
+@njit(cache=True, nogil=True)
+def _total(value: Floats, weight: Floats, start: Ints, atoms: Ints) -> float:
+    """What all candidates together would give: the paper's bound of the whole."""
+    top = np.zeros(len(weight))
+    nothing = np.zeros(len(value), np.uint8)
+    return covering_bound(value, start, atoms, weight, nothing, top.copy(), top)
+
+
+@njit(cache=True, nogil=True)
+def solve_easy(
+    bounds: Ints, members: Ints, value: Floats, weight: Floats, start: Ints, atoms: Ints,
+    conflict: Bits, price: float, max_nodes: int, max_work: int,
+) -> tuple[NDArray[np.bool_], Floats, Floats, NDArray[np.bool_]]:  # fmt: skip
+    """A short search of every component with the paper's bound: (chosen, energy, bound, done).
+
+    Most components of real images end here. max_nodes 0 leaves the marginal-gain greedy set.
+    """
+    parts = len(bounds) - 1
+    chosen = np.zeros(len(value), np.bool_)
+    energy, bound = np.zeros(parts), np.zeros(parts)
+    done = np.zeros(parts, np.bool_)
+    none = np.zeros(0, np.int64)
+    cursor, best = np.zeros(3, np.int64), np.zeros(1)
+    for part in range(parts):
+        own = members[bounds[part] : bounds[part + 1]]
+        count = len(own)
+        v, w, s, a, c = extract(own, value, weight, start, atoms, conflict)
+        state, cover = np.zeros(count, np.uint8), np.zeros(len(w))
+        best[0] = marginal_greedy(v, w, s, a, c, price, state, cover)
+        for k in range(count):
+            state[k] = state[k] == IN
+        nodes = min(max_nodes, max_work // max(len(a), 1))
+        deep = min(count, nodes) + 2
+        top = np.zeros(deep)
+        top[0] = _total(v, w, s, a)
+        cursor[0], cursor[1], cursor[2] = 0, 1, 0
+        done[part] = search(
+            v, w, s, a, c, price, np.zeros(count + 1, np.int64), none, np.zeros(0), 0,
+            np.zeros((deep, count), np.uint8), np.zeros((deep, len(w))), np.empty((deep, 0)),
+            np.empty((deep, 0)), top, np.zeros(deep, np.int64), cursor, state, best,
+            nodes,
+        )  # fmt: skip
+        energy[part] = best[0]
+        bound[part] = best[0] if done[part] else top[0]
+        for k in range(count):
+            chosen[own[k]] = state[k] == IN
+    return chosen, energy, bound, done
+
+
+@njit(cache=True, nogil=True)
+def tidy(
+    chosen: NDArray[np.bool_], value: Floats, weight: Floats, start: Ints, atoms: Ints,
+    conflict: Bits, price: float,
+) -> tuple[float, Floats]:  # fmt: skip
+    """Drops chosen candidates that add nothing and takes in any that still would, in order.
+
+    So the kept set is the same however its energy was reached, and nothing too faint for the
+    search's tolerance is lost. Returns the energy and what each chosen one adds to the others.
+    """
+    count = len(value)
+    first, second = np.zeros(len(weight)), np.zeros(len(weight))
+    marginal = np.zeros(count)
+    while True:
+        for a in range(len(weight)):
+            first[a], second[a] = 0.0, 0.0
+        for k in range(count):
+            if chosen[k]:
+                for i in range(start[k], start[k + 1]):
+                    a = atoms[i]
+                    if value[k] > first[a]:
+                        second[a], first[a] = first[a], value[k]
+                    elif value[k] > second[a]:
+                        second[a] = value[k]
+        changed = False
+        for k in range(count - 1, -1, -1):
+            marginal[k] = 0.0
+            if chosen[k]:
+                for i in range(start[k], start[k + 1]):
+                    if value[k] == first[atoms[i]]:
+                        marginal[k] += weight[atoms[i]] * (value[k] - second[atoms[i]])
+                if marginal[k] <= price:
+                    chosen[k] = False
+                    changed = True
+                    break
+        if changed:
+            continue
+        state = np.zeros(count, np.uint8)
+        cover = np.zeros(len(weight))
+        for k in range(count):
+            if chosen[k]:
+                include(k, value, start, atoms, conflict, state, cover)
+        for k in range(count):
+            if state[k] == 0 and gain_of(k, value, weight, start, atoms, cover) > price:
+                chosen[k] = True
+                changed = True
+                include(k, value, start, atoms, conflict, state, cover)
+        if not changed:
+            energy = 0.0
+            for a in range(len(weight)):
+                energy += weight[a] * first[a]
+            for k in range(count):
+                if chosen[k]:
+                    energy -= price
+            return energy, marginal
