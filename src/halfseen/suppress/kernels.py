@@ -40,8 +40,8 @@ def rasterise(
     """The scene blocks in every window, and those that are visible in it (nearest neighbour).
 
     flags holds the windows' flags one after another, row by row; shape (N, 2) their rows and
-    columns. A scene block belongs to a window if its centre lies inside. A window so small that it holds no
-    centre gets the block around its own centre, if that lies in the scene.
+    columns. A scene block belongs to a window if its centre lies inside. A window so small that it
+    holds no centre gets the block around its own centre, if that lies in the scene.
     """
     count = window.shape[0]
     words = (rows * cols + 63) // 64

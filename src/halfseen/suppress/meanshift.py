@@ -68,8 +68,8 @@ def meanshift(
 ) -> Interpretation:
     """Keeps for each mode, of each label, the best detection that climbs to it.
 
-    Its rank is t plus the density at the mode, in units in which a lone detection has its own weight
-    s - t. The others of the mode are excluded by it; their overlap is exp(-D^2 / 2) between the two.
+    Its rank is t plus the density at the mode, in units in which a lone detection has its own
+    weight s - t. The others of the mode are excluded by it, with the overlap exp(-D^2 / 2).
     """
     settings = MeanShift(sigma_x, sigma_y, sigma_scale, threshold, merge)
     return meanshift_of(found.score, found.label, found.full, settings)

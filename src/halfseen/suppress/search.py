@@ -5,7 +5,7 @@
 Candidates are sorted by falling value v; C_k, the atoms that candidate k covers, is
 atoms[start[k]:start[k + 1]]. The search goes depth first. A node says of every candidate whether it
 is FREE, IN or OUT; its children take the branching candidate, the one that gains most, IN and then
-OUT, so no set is met twice. Only IN goes deeper: OUT goes on at the same depth, and keeps its proofs.
+OUT, so no set is met twice. Only IN goes deeper: OUT goes on at the same depth.
 """
 
 import numpy as np
@@ -256,9 +256,9 @@ def search(
     """Goes on with the search from where its arrays stand, for max_nodes nodes; True if it is done.
 
     states, covers, floors, shares, bounds, branches: one row for each depth. bounds[0] bounds all
-    that is not yet searched. cursor: (depth, whether the node there is new, nodes so far). incumbent
-    and best[0]: the best set so far and its energy. iterations: of the Lagrangian bound at each
-    node, ten times as many at the first; 0 for the paper's bound alone.
+    that is not yet searched. cursor: (depth, whether the node there is new, nodes so far).
+    incumbent and best[0]: the best set so far and its energy. iterations: of the Lagrangian bound at
+    each node, ten times as many at the first; 0 for the paper's bound alone.
     """
     gain, top = np.empty(len(value)), np.empty(len(weight))
     free = np.empty(conflict.shape[1], np.uint64)

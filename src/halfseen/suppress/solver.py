@@ -1,8 +1,8 @@
 """The exact maximum of the covering energy, with a certificate.
 
 Candidates in, a set out: this module knows neither images nor detections. Components of the problem
-are searched apart: first briefly with the paper's bound, which settles most; then what is left
-without its dominated candidates and with a Lagrangian bound, until it is done or a limit is reached.
+are searched apart: first briefly with the paper's bound, which settles most; then what is left,
+without its dominated candidates and with a Lagrangian bound, until it is done or at a limit.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from halfseen.suppress.components import (
     tidy,
     undominated,
 )
-from halfseen.suppress.kernels import Bits, Bools, Floats, Ints, merge_atoms
-from halfseen.suppress.search import IN, search
+from halfseen.suppress.kernels import Bits, Bools, Floats, merge_atoms
+from halfseen.suppress.search import IN, State, search
 
 EASY_NODES = 300
 EASY_WORK = 30_000_000
@@ -100,7 +100,7 @@ def maximise(
 def _search_long(
     problem: Part,
     price: float,
-    state: Ints,
+    state: State,
     best: Floats,
     known: float,
     max_nodes: int,
