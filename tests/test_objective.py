@@ -1,4 +1,4 @@
-"""The energy of learning: its gradient, its convexity, and its optimum against a solver's.
+"""The energy of learning: its gradient, its convexity, its batches.
 
 Problems here hold numbers with few binary digits (features in sixteenths, parameters in 4096ths),
 so that every float32 sum in the objective is exact and differences of energies are too.
@@ -11,8 +11,6 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from sklearn.svm import SVC
 
 from halfseen.features.fhog import Fhog
 from halfseen.learn import objective as module
@@ -211,67 +209,6 @@ def test_inferred_flags_never_score_below_given_ones() -> None:
             other = flags ^ (rng.random(flags.shape) < 0.2)
             given = Positives(batch.examples, other & ~batch.examples.outside)
             assert (options.fixed_scores(w, bias, given) <= best + 1e-6).all()
-
-
-def fit(options: Objective, problem: Problem) -> tuple[float, Vector]:
-    """Energy of the hinge at the optimum of ever narrower Huber hinges: L-BFGS stalls at kinks."""
-    vector = np.zeros(problem[0].length)
-    for width in (1.0, 0.1, 0.01, 0.001):
-        smooth = replace(options, smoothing=width)
-        vector = minimize(
-            lambda v, e=smooth: e(v, *problem), vector, jac=True, method="L-BFGS-B",
-            options={"maxiter": 400, "ftol": 1e-9},
-        ).x  # fmt: skip
-    return options(vector, *problem)[0], vector
-
-
-def noisy_problem(seed: int, count: int) -> Problem:
-    """One component, nothing outside, every place of its own; the classes overlap."""
-    rng = np.random.default_rng(seed)
-    shape = (2, 3, 4)
-    lean = rng.normal(0, 0.2, shape)
-    inside = np.zeros((count, 2, 3), bool)
-    positive = Examples((rng.normal(0, 1, (count, *shape)) + lean).astype(np.float32), inside)
-    negative = Examples((rng.normal(0, 1, (count, *shape)) - lean).astype(np.float32), inside)
-    return (Parameters((shape,)), [Positives(positive, ~inside)],
-            [Negatives(negative, np.arange(count))])  # fmt: skip
-
-
-@pytest.mark.parametrize("strength", [0.1, 1.0, 10.0])
-def test_optimum_is_that_of_the_support_vector_machine(strength: float) -> None:
-    """SVC minimises |w|^2 / 2 + C sum hinge with a free intercept: E / lambda at C = 1 / lambda."""
-    problem = noisy_problem(9, 150)
-    options = Objective(strength, 0.0, False, "zero")
-    energy, vector = fit(options, problem)
-    batches = (*problem[1], *problem[2])
-    features = np.concatenate([b.examples.features.reshape(150, -1) for b in batches])
-    machine = SVC(kernel="linear", C=1 / strength, tol=1e-6).fit(features, [1] * 150 + [-1] * 150)
-    best = np.concatenate([machine.coef_[0], machine.intercept_, [0, 0]])
-    least = options(best, *problem)[0]
-    dual = strength * (np.abs(machine.dual_coef_).sum() - 0.5 * (machine.coef_**2).sum())
-    assert least == pytest.approx(dual, rel=1e-4)
-    assert energy == pytest.approx(dual, rel=1e-3)
-    np.testing.assert_allclose(vector[:-3], machine.coef_[0], atol=0.02)
-
-
-def test_truncation_bias_is_a_feature_that_counts_blocks() -> None:
-    """u_t is an SVM's weight of one more feature, which c u_t^2 scales by 1 / sqrt(c)."""
-    parameters, positives, negatives = random_problem(10, count=40, shapes=((3, 3, 4),))
-    positives = all_visible((parameters, positives, negatives))[1]
-    negatives = [Negatives(negatives[0].examples, np.arange(len(negatives[0].examples)))]
-    options = Objective(1.0, 0.0, False, "free")
-    energy, vector = fit(options, (parameters, positives, negatives))
-    rows = []
-    for batch in (positives[0], negatives[0]):
-        count = len(batch.examples)
-        outside = batch.examples.outside.sum((1, 2)) / np.sqrt(9)
-        rows.append(np.column_stack([batch.examples.features.reshape(count, -1), outside]))
-    labels = [1] * len(rows[0]) + [-1] * len(rows[1])
-    machine = SVC(kernel="linear", C=1.0, tol=1e-8).fit(np.concatenate(rows), labels)
-    dual = np.abs(machine.dual_coef_).sum() - 0.5 * (machine.coef_**2).sum()
-    assert energy == pytest.approx(dual, rel=1e-3)
-    ((_, bias),) = parameters.split(vector)
-    assert bias[2] == pytest.approx(machine.coef_[0, -1] / np.sqrt(9), abs=0.02)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

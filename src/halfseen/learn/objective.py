@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.infer.visibility import infer_visibility
+from halfseen.infer.visibility import chain_bound, infer_visibility
 from halfseen.learn.kernels import add_visible, block_sums, boundary_length, window_responses
 
 Vector = NDArray[np.float64]
@@ -30,6 +30,8 @@ Truncation = Literal["zero", "free", "tied"]
 
 # Work is cut into chunks of fixed size, summed in order: the same bytes for any number of cores.
 CHUNK = 512
+# Bounds are float32 sums: one this much below the threshold is below it without doubt.
+ROUNDING = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +217,13 @@ class Objective:
 
         def infer(chunk: NDArray[np.int64]) -> None:
             grids = responses[chunk].reshape(-1, rows, cols)
-            exact, flags = infer_visibility(grids, bias[1], self.alpha, outside[chunk])
-            scores[chunk] = exact + constant[chunk]
+            scores[chunk] = constant[chunk] + chain_bound(
+                grids, bias[1], self.alpha, outside[chunk]
+            )
+            close = scores[chunk] > above - ROUNDING
+            chunk = chunk[close]
+            exact, flags = infer_visibility(grids[close], bias[1], self.alpha, outside[chunk])
+            scores[chunk] = constant[chunk] + exact
             visible[chunk] = flags
 
         _run(infer, [near[k : k + CHUNK] for k in range(0, len(near), CHUNK)], pool)
@@ -224,13 +231,14 @@ class Objective:
 
 
 def _winners(scores: Sequence[Vector], negatives: Sequence[Negatives]) -> list[NDArray[np.bool_]]:
-    """Which windows are the best of their place; the first one among equals."""
+    """Which windows are the best of their place and cost anything; the first one among equals."""
     score = np.concatenate(scores)
     place = np.concatenate([batch.place for batch in negatives])
-    order = np.lexsort((np.arange(len(score)), -score, place))
+    costly = np.flatnonzero(score > -1)
+    order = costly[np.lexsort((-score[costly], place[costly]))]
     first = np.ones(len(order), bool)
     first[1:] = place[order][1:] != place[order][:-1]
-    winner = np.zeros(len(order), bool)
+    winner = np.zeros(len(score), bool)
     winner[order[first]] = True
     return np.split(winner, np.cumsum([len(s) for s in scores])[:-1])
 
