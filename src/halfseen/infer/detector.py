@@ -56,16 +56,20 @@ class Detector:
 
     def candidates(self, image: Image, threshold: float = -1.0) -> Detections:
         """Every window that reaches the threshold, best first, before suppression."""
+        return Detections.concatenate(self.candidates_by_model(image, threshold)).sorted()
+
+    def candidates_by_model(self, image: Image, threshold: float = -1.0) -> list[Detections]:
+        """The candidates of each model apart, best first."""
         if np.isnan(threshold):
             raise SettingsError("threshold must be a number, found nan")
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
         size = (pixels.shape[0], pixels.shape[1])
-        found = [Detections.empty(size)]
+        found = [[Detections.empty(size)] for _ in self.models]
         for group in self._groups:
             for level, features in self._features(pixels, group):
                 for m in group:
-                    found += self._find(m, level, features, size, threshold)
-        return Detections.concatenate(found).sorted()
+                    found[m] += self._find(m, level, features, size, threshold)
+        return [Detections.concatenate(parts).sorted() for parts in found]
 
     def _features(
         self, pixels: NDArray[np.uint8], group: list[int]
