@@ -64,9 +64,10 @@ def mine(
 
     None whose box overlaps an object of the class, difficult ones included, by more than `overlap`.
     """
-    keys, scores = [], []
+    keys, scores = [np.zeros((0, 6), np.int64)], [np.zeros(0)]
+    templates = model.templates()
     for number, (features, scale) in enumerate(image.levels):
-        for m, mirrored, template in model.templates():
+        for m, mirrored, template in templates:
             found = find_windows(features, template, threshold, model.alpha, model.visibility)
             keep = _clear(
                 found.y, found.x, image, model, template.shape, template.box, scale, overlap
