@@ -11,7 +11,7 @@ from halfseen.data.dataset import Dataset
 from halfseen.errors import TrainingError
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import resize
-from halfseen.geometry import Boxes, iou, mirror
+from halfseen.geometry import Boxes, clip, iou, mirror
 
 # Cells around a warped object that give its border blocks their true neighbours.
 MARGIN = 2
@@ -22,7 +22,7 @@ class Objects:
     """All objects of the class that count as positives, in the data's order.
 
     image   (N,) index of its image in the dataset
-    box     (N, 4)
+    box     (N, 4) the whole object where the annotation knows it, else as annotated; cut to the image
     whole   (N,) neither truncated nor occluded, so fit for the start and for the average box
     """
 
@@ -40,7 +40,8 @@ def list_objects(dataset: Dataset, label: str) -> Objects:
     for i in range(len(dataset)):
         truth = dataset[i]
         for k in np.flatnonzero((truth.label == label) & ~truth.difficult & ~truth.crowd):
-            rows.append((i, truth.box[k], not (truth.truncated[k] or truth.occluded[k])))
+            whole = not (truth.truncated[k] or truth.occluded[k])
+            rows.append((i, clip(truth.full[k], truth.size), whole))
     objects = Objects(
         np.array([r[0] for r in rows], np.int64),
         np.array([r[1] for r in rows], np.float64).reshape(-1, 4),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from halfseen.data.dataset import Dataset
 from halfseen.errors import TrainingError
+from halfseen.geometry import clip
 from halfseen.infer.boxes import place_boxes
 from halfseen.learn import checkpoint
 from halfseen.learn.latent import Assignment, Bag, Template, collect_bags, update, windows_of
@@ -192,8 +193,9 @@ class Trainer:
         if i in self._mining_cache:
             return self._mining_cache[i]
         truth = self.dataset[i]
+        truth = truth[truth.label == self.label]
         return MiningImage.make(
-            self.dataset.image(i), truth.box[truth.label == self.label], self.descriptor,
+            self.dataset.image(i), np.concatenate([truth.box, clip(truth.full, truth.size)]), self.descriptor,
             self.settings.pyramid, self.shapes,
         )  # fmt: skip
 
