@@ -13,10 +13,20 @@ from halfseen.errors import SettingsError
 from halfseen.suppress.covering import covering
 from halfseen.suppress.greedy import greedy
 from halfseen.suppress.interpretation import Interpretation, Reason
+from halfseen.suppress.masks import suppress_masks
 from halfseen.suppress.meanshift import meanshift
 from halfseen.suppress.soft import soft
 
-__all__ = ["Interpretation", "Reason", "covering", "greedy", "meanshift", "soft", "suppress"]
+__all__ = [
+    "Interpretation",
+    "Reason",
+    "covering",
+    "greedy",
+    "meanshift",
+    "soft",
+    "suppress",
+    "suppress_masks",
+]
 
 METHODS: dict[str, Callable[..., Interpretation]] = {
     "covering": covering,

@@ -51,6 +51,9 @@ def rasterise(
     for n in range(count):
         x1, y1, x2, y2 = window[n, 0], window[n, 1], window[n, 2], window[n, 3]
         high, wide = shape[n, 0], shape[n, 1]
+        if not (x2 > x1 and y2 > y1):
+            start += high * wide
+            continue
         left = max(0, int(np.ceil(x1 / pitch - 0.5)))
         top = max(0, int(np.ceil(y1 / pitch - 0.5)))
         right = min(cols, int(np.ceil(x2 / pitch - 0.5)))

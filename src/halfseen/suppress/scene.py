@@ -28,6 +28,12 @@ class Scene:
     box: Boxes
     content: Bits
 
+    def __getitem__(self, chosen: NDArray[np.int64]) -> Scene:
+        """The scene of some of the candidates."""
+        return Scene(
+            self.visible[chosen], self.whole[chosen], self.box[chosen], self.content[chosen]
+        )
+
 
 def scene_of(found: Detections, block: float = 8.0) -> Scene:
     """The scene of detections, with blocks of `block` pixels.

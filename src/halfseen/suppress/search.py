@@ -257,8 +257,8 @@ def search(
 
     states, covers, floors, shares, bounds, branches: one row for each depth. bounds[0] bounds all
     that is not yet searched. cursor: (depth, whether the node there is new, nodes so far).
-    incumbent and best[0]: the best set so far and its energy. iterations: of the Lagrangian bound at
-    each node, ten times as many at the first; 0 for the paper's bound alone.
+    incumbent and best[0]: the best set so far and its energy. iterations: of the Lagrangian bound
+    at each node, ten times as many at the first; 0 for the paper's bound alone.
     """
     gain, top = np.empty(len(value)), np.empty(len(weight))
     free = np.empty(conflict.shape[1], np.uint64)

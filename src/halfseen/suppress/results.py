@@ -1,0 +1,108 @@
+"""Suppression of another detector's COCO results, image by image and category by category."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from halfseen.data.coco import read_results, write_results
+from halfseen.data.files import FilePath
+from halfseen.data.rle import as_mask
+from halfseen.errors import AnnotationError
+from halfseen.suppress.interpretation import Interpretation
+from halfseen.suppress.masks import suppress_masks
+
+Row = dict[str, Any]
+Progress = Callable[[int, int], None]
+"""`progress(done, total)`, in images."""
+
+
+def suppress_file(
+    source: FilePath, target: FilePath, *, progress: Progress | None = None, **settings: Any
+) -> tuple[int, int]:
+    """Reads a COCO results file, suppresses, and writes another; how many results were and are.
+
+    `settings` are those of `suppress_results`. Nothing is written if anything is wrong.
+    """
+    rows = read_results(source)
+    try:
+        kept = suppress_results(rows, progress=progress, **settings)
+    except AnnotationError as error:
+        raise AnnotationError(f"{source}: {error}") from None
+    write_results(target, kept)
+    return len(rows), len(kept)
+
+
+def suppress_results(
+    rows: Iterable[Row],
+    *,
+    rescore: bool = True,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> list[Row]:
+    """The results that remain, images in order of appearance, best first within an image.
+
+    By the masks of `segmentation`; a result without one counts as its whole `bbox`. `settings` are
+    those of `suppress_masks`. rescore: `score` becomes the method's rank; False leaves it.
+    """
+    images: dict[Any, list[Row]] = {}
+    for row in rows:
+        images.setdefault(row["image_id"], []).append(row)
+    kept = []
+    for done, (image, own) in enumerate(images.items()):
+        try:
+            chosen = _suppress_image(own, settings)
+        except AnnotationError as error:
+            raise AnnotationError(f"image {image}: {error}") from None
+        for i, rank in zip(chosen.indices, chosen.rank, strict=True):
+            kept.append({**own[i], "score": float(rank)} if rescore else own[i])
+        if progress is not None:
+            progress(done + 1, len(images))
+    return kept
+
+
+def _suppress_image(rows: list[Row], settings: dict[str, Any]) -> Interpretation:
+    scores = [row["score"] for row in rows]
+    labels = [str(row["category_id"]) for row in rows]
+    if not any(row.get("segmentation") for row in rows):
+        boxes = [_corners(row["bbox"]) for row in rows]
+        whole = ([[True]] for _ in rows)
+        return suppress_masks(whole, scores, labels=labels, windows=boxes, **settings)
+    return suppress_masks(_masks(rows), scores, labels=labels, **settings)
+
+
+def _masks(rows: list[Row]) -> Iterator[Any]:
+    size = _image_size(rows)
+    for row in rows:
+        segmentation = row.get("segmentation")
+        if not segmentation:
+            x1, y1, x2, y2 = _corners(row["bbox"])
+            segmentation = [[x1, y1, x2, y1, x2, y2, x1, y2]]
+        yield segmentation if isinstance(segmentation, dict) else as_mask(segmentation, size)
+
+
+def _image_size(rows: list[Row]) -> tuple[int, int]:
+    """(height, width): what run lengths say, else just enough for all polygons and boxes."""
+    height = width = 1.0
+    for row in rows:
+        segmentation = row.get("segmentation")
+        if isinstance(segmentation, dict):
+            size = segmentation.get("size")
+            if isinstance(size, list) and len(size) == 2 and all(type(s) is int for s in size):
+                return size[0], size[1]
+        for polygon in segmentation or ():
+            numbers = polygon if isinstance(polygon, list) else []
+            if not all(type(n) in (int, float) and math.isfinite(n) for n in numbers):
+                raise AnnotationError("segmentation: expected polygons of finite numbers")
+            width = max([width, *numbers[0::2]])
+            height = max([height, *numbers[1::2]])
+        if "bbox" in row:
+            x2, y2 = _corners(row["bbox"])[2:]
+            width, height = max(width, x2), max(height, y2)
+    return math.ceil(height), math.ceil(width)
+
+
+def _corners(bbox: list[float]) -> list[float]:
+    x, y, width, height = bbox
+    return [x, y, x + width, y + height]
