@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from os import PathLike, cpu_count
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.compute import available_cores
 from halfseen.data.dataset import Dataset
 from halfseen.errors import TrainingError
 from halfseen.geometry import clip
@@ -22,14 +23,12 @@ from halfseen.learn import checkpoint
 from halfseen.learn.latent import Assignment, Bag, Template, collect_bags, update, windows_of
 from halfseen.learn.mining import MiningImage, NegativeStore, draw_random, mine, take_windows
 from halfseen.learn.objective import Examples, Objective, Parameters, Positives, Vector
+from halfseen.learn.plan import make_plan
 from halfseen.learn.positives import (
     average_box,
     choose_flips,
-    cluster_ratios,
     in_blocks,
-    list_objects,
     warp,
-    window_shape,
 )
 from halfseen.learn.settings import TrainSettings
 from halfseen.model.component import Component
@@ -97,32 +96,24 @@ class Trainer:
     def __init__(
         self, dataset: Dataset, label: str, settings: TrainSettings, cores: int | None = None
     ) -> None:
-        dataset.check_class(label)
+        plan = make_plan(dataset, label, settings)
         self.dataset, self.label, self.settings = dataset, label, settings
-        self.descriptor = settings.make_descriptor()
-        self.cores = cores or cpu_count() or 1
+        self.objects, self.descriptor = plan.objects, plan.descriptor
+        self.starts, self.shapes, self.mining = plan.starts, plan.shapes, plan.mining
+        self.cores = cores or available_cores()
         self.pool = ThreadPoolExecutor(self.cores)
-        self.objects = list_objects(dataset, label)
-        whole = np.flatnonzero(self.objects.whole)
-        _, cluster = cluster_ratios(self.objects.box[whole], settings.components)
-        self.starts = [whole[cluster == k] for k in range(cluster.max() + 1)]
-        self.shapes = [
-            window_shape(
-                self.objects.box[s], settings.blocks, self.descriptor.cell, settings.pyramid.largest
-            )
-            for s in self.starts
-        ]
         self.parameters = Parameters(tuple((*s, self.descriptor.channels) for s in self.shapes))
         with _one_blas_thread():
             self.bags = self._collect_bags()
             self._mining_cache: dict[int, MiningImage] = {}
-            self.mining = self._choose_mining_images()
+            self._fill_mining_cache()
 
     def __enter__(self) -> Trainer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.pool.shutdown()
+        # Whatever ended the work, an interrupt perhaps, does not want the rest of it done.
+        self.pool.shutdown(cancel_futures=True)
 
     def unreached(self) -> list[tuple[int, float]]:
         """Objects that no window overlaps enough: (object, best IoU of any window)."""
@@ -177,17 +168,13 @@ class Trainer:
         # list_objects goes through the images in order, so the bags come in the objects' order.
         return [bag for bags in self._map(collect, images) for bag in bags]
 
-    def _choose_mining_images(self) -> list[int]:
-        random = np.random.default_rng(self.settings.seed)
-        order = random.permutation(len(self.dataset))[: self.settings.mining_images]
-        chosen = [int(i) for i in np.sort(order)]
+    def _fill_mining_cache(self) -> None:
         used = 0
-        for i, image in zip(chosen, self._map(self._mining_image, chosen), strict=True):
+        for i, image in zip(self.mining, self._map(self._mining_image, self.mining), strict=True):
             used += image.bytes
             if used > self.settings.cache_bytes:
                 break
             self._mining_cache[i] = image
-        return chosen
 
     def _mining_image(self, i: int) -> MiningImage:
         if i in self._mining_cache:

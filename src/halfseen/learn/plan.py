@@ -1,0 +1,51 @@
+"""What training will work on, decided from the annotations alone, before any image is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.data.dataset import Dataset
+from halfseen.features.descriptor import Descriptor
+from halfseen.learn.positives import Objects, cluster_ratios, list_objects, window_shape
+from halfseen.learn.settings import TrainSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The objects to learn from, the components to make of them, and where negatives are mined.
+
+    starts   for each component the whole objects that it starts from
+    shapes   for each component (rows, cols) of its window
+    mining   the images that negatives come from, ascending
+    """
+
+    objects: Objects
+    descriptor: Descriptor
+    starts: tuple[NDArray[np.int64], ...]
+    shapes: tuple[tuple[int, int], ...]
+    mining: tuple[int, ...]
+
+    @property
+    def images(self) -> list[int]:
+        """Every image that training reads, ascending."""
+        return sorted({*self.objects.image.tolist(), *self.mining})
+
+
+def make_plan(dataset: Dataset, label: str, settings: TrainSettings) -> Plan:
+    """SettingsError for a class that is not in the data, TrainingError for too few objects."""
+    dataset.check_class(label)
+    objects = list_objects(dataset, label)
+    descriptor = settings.make_descriptor()
+    whole = np.flatnonzero(objects.whole)
+    _, cluster = cluster_ratios(objects.box[whole], settings.components)
+    starts = tuple(whole[cluster == k] for k in range(cluster.max() + 1))
+    shapes = tuple(
+        window_shape(objects.box[s], settings.blocks, descriptor.cell, settings.pyramid.largest)
+        for s in starts
+    )
+    random = np.random.default_rng(settings.seed)
+    mining = np.sort(random.permutation(len(dataset))[: settings.mining_images])
+    return Plan(objects, descriptor, starts, shapes, tuple(mining.tolist()))
