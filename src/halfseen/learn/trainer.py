@@ -105,6 +105,7 @@ class Trainer:
         self.parameters = Parameters(tuple((*s, self.descriptor.channels) for s in self.shapes))
         with _one_blas_thread():
             self.bags = self._collect_bags()
+            self._check_reached()
             self._mining_cache: dict[int, MiningImage] = {}
             self._fill_mining_cache()
 
@@ -114,6 +115,18 @@ class Trainer:
     def __exit__(self, *_: object) -> None:
         # Whatever ended the work, an interrupt perhaps, does not want the rest of it done.
         self.pool.shutdown(cancel_futures=True)
+
+    def _check_reached(self) -> None:
+        missed = self.unreached()
+        if len(self.objects) - len(missed) < 2:
+            best = max(overlap for _, overlap in missed)
+            raise TrainingError(
+                f"expected at least 2 objects of class {self.label!r} that some window overlaps by "
+                f"{self.settings.positive_overlap}, found {len(self.objects) - len(missed)} of "
+                f"{len(self.objects)} (best overlap {best:.2f}): they are too small or of too many "
+                "shapes; take larger pictures, or set a smaller `cell`, fewer `blocks` or more "
+                "`components`"
+            )
 
     def unreached(self) -> list[tuple[int, float]]:
         """Objects that no window overlaps enough: (object, best IoU of any window)."""
@@ -395,6 +408,7 @@ class Trainer:
                 "images": len(self.dataset),
                 "objects": len(self.objects),
                 "unreached": len(self.unreached()),
+                "hidden": self._hidden_maps(state.assignments),
                 "history": [asdict(entry) for entry in state.history],
             }
         method = settings.method if final else ("VIS" if inferred else "BLT")
@@ -402,6 +416,15 @@ class Trainer:
             self.label, method, tuple(components), settings.mirrored, settings.alpha,
             self.descriptor, settings.pyramid, training,
         )  # fmt: skip
+
+    def _hidden_maps(self, assignments: list[Assignment | None]) -> list[list[list[float]]]:
+        """For each component, the share of its positives in which a block is hidden."""
+        maps = []
+        for p in self._positives(1, assignments):
+            hidden = (~p.visible & ~p.examples.outside).sum(0)
+            inside = np.maximum((~p.examples.outside).sum(0), 1)
+            maps.append(np.round(hidden / inside, 4).tolist())
+        return maps
 
     def _average_box(self, m: int, assignments: list[Assignment | None]) -> NDArray[np.float64]:
         """The box that overlaps best with the whole objects assigned to a component."""
