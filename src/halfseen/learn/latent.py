@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings
-from halfseen.geometry import mirror
+from halfseen.geometry import area, intersection, mirror
+from halfseen.infer.boxes import place_boxes
 from halfseen.infer.detector import feature_levels
 from halfseen.infer.windows import gather_features
 from halfseen.learn.objective import Examples, Objective, Vector
+
+# The least IoU of a window with the visible box of an occluded object that it completes.
+COMPLETED = 0.45
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +40,16 @@ class Crop:
 
 @dataclass(frozen=True, eq=False)
 class Bag:
-    """One object with the crops of all levels at which a window may overlap it enough."""
+    """One object with the crops of all levels at which a window may overlap it enough.
+
+    `occluded` objects are annotated by what is seen of them; a window may then be larger than the
+    box, with all that lies beyond the box hidden.
+    """
 
     box: NDArray[np.float64]
     image_size: tuple[int, int]
     crops: tuple[Crop, ...]
+    occluded: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +110,7 @@ def reachable_places(
 def collect_bags(
     image: NDArray[np.uint8],
     boxes: NDArray[np.float64],
+    occluded: NDArray[np.bool_],
     shapes: Sequence[tuple[int, int]],
     descriptor: Descriptor,
     pyramid: PyramidSettings,
@@ -123,7 +133,7 @@ def collect_bags(
                 whole = np.array([0.0, 0.0, shape[1], shape[0]])
                 map_ = reachable_places(box, image_size, shape, whole, descriptor, size, scale)
                 best[n] = max(best[n], map_.max())
-                y, x = np.nonzero(map_ >= overlap - 0.1)
+                y, x = np.nonzero(map_ >= (COMPLETED if occluded[n] else overlap - 0.1))
                 if len(y):
                     top, left = y - (shape[0] + 1) // 2, x - (shape[1] + 1) // 2
                     rows = np.concatenate([rows, [top.min(), top.max() + shape[0]]])
@@ -134,8 +144,8 @@ def collect_bags(
                 part = features[top:bottom, left:right].copy()
                 crops[n].append(Crop(part, int(top), int(left), size, scale, index))
     return [
-        (Bag(box, image_size, tuple(parts)), float(value))
-        for box, parts, value in zip(boxes, crops, best, strict=True)
+        (Bag(box, image_size, tuple(parts), bool(hidden)), float(value))
+        for box, parts, hidden, value in zip(boxes, crops, occluded, best, strict=True)
     ]
 
 
@@ -178,31 +188,41 @@ def update(
     mirrored: bool,
     overlap: float,
 ) -> Assignment | None:
-    """The best-scoring window whose box overlaps the object by `overlap`, or None if none does."""
+    """The best-scoring window whose box overlaps the object by `overlap`, or None if none does.
+
+    With visibility, an occluded object may also take a larger window that contains its box and
+    overlaps it by `COMPLETED`: the box shows what is seen, so every block beyond it is hidden.
+    """
     best: Assignment | None = None
+    completed = bag.occluded and objective.visibility
     for c, crop in enumerate(bag.crops):
         for m, template in enumerate(templates):
             for flipped in (False, True) if mirrored else (False,):
                 box = mirror(template.box, template.shape[1]) if flipped else template.box
-                allowed = _within(crop, template.shape) & (
-                    reachable_places(
-                        bag.box,
-                        bag.image_size,
-                        template.shape,
-                        box,
-                        descriptor,
-                        crop.size,
-                        crop.scale,
-                    )
-                    >= overlap
+                ious = reachable_places(
+                    bag.box, bag.image_size, template.shape, box, descriptor, crop.size, crop.scale
                 )
-                y, x = np.nonzero(allowed)
+                lowest = COMPLETED if completed else overlap
+                y, x = np.nonzero(_within(crop, template.shape) & (ious >= lowest))
                 if not len(y):
                     continue
                 flip = descriptor.mirror if flipped else None
                 examples = windows_of(crop, template.shape, y, x, flip)
+                beyond = np.zeros(examples.outside.shape, bool)
+                if completed:
+                    beyond = _beyond(bag, crop, template.shape, y, x, descriptor)
+                    beyond[ious[y, x] >= overlap] = False
+                    kept = (ious[y, x] >= overlap) | _contains(
+                        bag, crop, template.shape, y, x, descriptor
+                    )
+                    if flipped:
+                        beyond = beyond[:, :, ::-1]
+                    examples = Examples(examples.features[kept], examples.outside[kept])
+                    beyond, y, x = beyond[kept], y[kept], x[kept]
+                    if not len(y):
+                        continue
                 scores, visible = objective.best_scores(
-                    template.weights, template.bias, examples, -np.inf
+                    template.weights, template.bias, examples, -np.inf, hidden=beyond
                 )
                 k = int(scores.argmax())
                 if best is None or scores[k] > best.score:
@@ -211,3 +231,26 @@ def update(
                         examples.features[k].copy(), examples.outside[k].copy(), float(scores[k]),
                     )  # fmt: skip
     return best
+
+
+def _beyond(
+    bag: Bag, crop: Crop, shape: tuple[int, int], y: NDArray[np.int64], x: NDArray[np.int64],
+    descriptor: Descriptor,
+) -> NDArray[np.bool_]:  # fmt: skip
+    """(N, rows, cols) blocks whose centres lie beyond the object's box."""
+
+    def axis(k: int, place: NDArray[np.int64], blocks: int) -> NDArray[np.bool_]:
+        index = place[:, None] - (blocks + 1) // 2 + np.arange(blocks) + 0.5
+        centre = (descriptor.offset + descriptor.cell * index) / crop.scale[k]
+        return (centre < bag.box[k]) | (centre > bag.box[k + 2])
+
+    return axis(1, y, shape[0])[:, :, None] | axis(0, x, shape[1])[:, None, :]
+
+
+def _contains(
+    bag: Bag, crop: Crop, shape: tuple[int, int], y: NDArray[np.int64], x: NDArray[np.int64],
+    descriptor: Descriptor,
+) -> NDArray[np.bool_]:  # fmt: skip
+    """(N,) whether the window holds nearly all of the object's box."""
+    window = place_boxes(y, x, shape, [0, 0, shape[1], shape[0]], descriptor, crop.scale)
+    return np.asarray(intersection(window, bag.box) >= 0.9 * area(bag.box))

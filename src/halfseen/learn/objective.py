@@ -30,6 +30,8 @@ Truncation = Literal["zero", "free", "tied"]
 
 # Work is cut into chunks of fixed size, summed in order: the same bytes for any number of cores.
 CHUNK = 512
+# The response of a block that must be hidden: below any sum of the others.
+NEVER = np.float32(-1e4)
 # Bounds are float32 sums: one this much below the threshold is below it without doubt.
 ROUNDING = 1e-4
 
@@ -201,13 +203,24 @@ class Objective:
         )
 
     def best_scores(
-        self, w: Vector, bias: Vector, examples: Examples, above: float, pool: Any = None
+        self,
+        w: Vector,
+        bias: Vector,
+        examples: Examples,
+        above: float,
+        pool: Any = None,
+        hidden: NDArray[np.bool_] | None = None,
     ) -> tuple[Vector, NDArray[np.bool_]]:
-        """g(x) and its flags, exact where g(x) may exceed `above`; elsewhere a bound below it."""
+        """g(x) and its flags, exact where g(x) may exceed `above`; elsewhere a bound below it.
+
+        Blocks that are known to be `hidden` are not asked.
+        """
         outside = examples.outside
         count, rows, cols = outside.shape
         constant = bias[0] + bias[2] * outside.sum((1, 2))
         responses = _responses(examples, w, pool)
+        if hidden is not None:
+            responses[hidden.reshape(examples.blocks)] = NEVER
         scores = np.empty(count)
         floor = bias[1] if self.visibility else -np.inf
         block_sums(responses, outside.reshape(examples.blocks), floor, scores)

@@ -24,11 +24,13 @@ class Objects:
     image   (N,) index of its image in the dataset
     box     (N, 4) the whole object where the annotation knows it, else as annotated; cut to the image
     whole   (N,) neither truncated nor occluded, so fit for the start and for the average box
+    occluded  (N,) hidden in part by something, and annotated by what is seen of it
     """
 
     image: NDArray[np.int64]
     box: Boxes
     whole: NDArray[np.bool_]
+    occluded: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.image)
@@ -36,16 +38,20 @@ class Objects:
 
 def list_objects(dataset: Dataset, label: str) -> Objects:
     """The objects of a class, without difficult ones and crowds. TrainingError if none can start."""
-    rows: list[tuple[int, NDArray[np.float64], bool]] = []
+    rows: list[tuple[int, NDArray[np.float64], bool, bool]] = []
     for i in range(len(dataset)):
         truth = dataset[i]
         for k in np.flatnonzero((truth.label == label) & ~truth.difficult & ~truth.crowd):
             whole = not (truth.truncated[k] or truth.occluded[k])
-            rows.append((i, clip(truth.full[k], truth.size), whole))
+            known = (truth.full[k] != truth.box[k]).any()
+            rows.append(
+                (i, clip(truth.full[k], truth.size), whole, truth.occluded[k] and not known)
+            )
     objects = Objects(
         np.array([r[0] for r in rows], np.int64),
         np.array([r[1] for r in rows], np.float64).reshape(-1, 4),
         np.array([r[2] for r in rows], bool),
+        np.array([r[3] for r in rows], bool),
     )
     if objects.whole.sum() < 2:
         raise TrainingError(

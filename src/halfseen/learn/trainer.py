@@ -174,7 +174,8 @@ class Trainer:
 
         def collect(i: int) -> list[tuple[Bag, float]]:
             return collect_bags(
-                self.dataset.image(int(i)), objects.box[objects.image == i], self.shapes,
+                self.dataset.image(int(i)), objects.box[objects.image == i],
+                objects.occluded[objects.image == i], self.shapes,
                 self.descriptor, settings.pyramid, settings.positive_overlap,
             )  # fmt: skip
 
