@@ -75,6 +75,8 @@ def maximise(
     nodes = 0
     if exact:
         for part in np.flatnonzero(~done):
+            if nodes >= max_nodes or time.perf_counter() >= began + max_seconds:
+                break
             own = members[bounds[part] : bounds[part + 1]]
             problem = extract(own, value, weight, start, atoms, conflict)
             state = chosen[own].astype(np.uint8)

@@ -1,0 +1,311 @@
+"""Suppression of other detectors' masks, COCO results and arrays."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from halfseen.data.rle import decode, encode
+from halfseen.errors import AnnotationError, HalfseenError, SettingsError
+from halfseen.suppress import suppress, suppress_masks
+from halfseen.suppress.adapters import from_numpy, suppress_supervision
+from halfseen.suppress.mask_scene import _reduce
+from halfseen.suppress.results import suppress_file, suppress_results
+
+Masks = NDArray[np.bool_]
+
+
+def discs(count: int = 12, size: tuple[int, int] = (60, 80), seed: int = 0) -> tuple[Masks, Any]:
+    """Ellipses around three places, and scores."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[: size[0], : size[1]] / max(size)
+    place = rng.uniform(0.2, 0.6, (3, 2))[rng.integers(3, size=count)]
+    middle = place + rng.normal(0, 0.03, (count, 2))
+    half = rng.uniform(0.1, 0.2, (count, 2))
+    far = ((y - middle[:, 0, None, None]) / half[:, 0, None, None]) ** 2
+    far = far + ((x - middle[:, 1, None, None]) / half[:, 1, None, None]) ** 2
+    return far < 1, rng.uniform(0.05, 1, count)
+
+
+def iou(first: Masks, second: Masks) -> float:
+    return float((first & second).sum() / (first | second).sum())
+
+
+@pytest.mark.parametrize("method", ["covering", "greedy", "soft", "meanshift"])
+def test_arrays_run_lengths_and_iterators_agree(method: str) -> None:
+    masks, scores = discs()
+    plain = suppress_masks(masks, scores, method=method)
+    packed = [encode(mask) for mask in masks]
+    loose = [{"size": [60, 80], "counts": _counts(mask)} for mask in masks]
+    given: list[Any] = [list(masks), masks.astype(np.uint8), packed, loose, iter(packed)]
+    for other in given:
+        again = suppress_masks(other, scores, method=method)
+        np.testing.assert_array_equal(again.indices, plain.indices)
+        np.testing.assert_allclose(again.rank, plain.rank)
+    assert len(plain) >= 1
+
+
+def _counts(mask: Masks) -> list[int]:
+    flat = mask.ravel(order="F")
+    edges = np.flatnonzero(np.diff(np.r_[False, flat, not flat[-1]]))
+    return [int(n) for n in np.diff(np.r_[0, edges, flat.size][: len(edges) + 1])]
+
+
+def test_uncompressed_counts_are_right() -> None:
+    masks, _ = discs(3)
+    for mask in masks:
+        np.testing.assert_array_equal(decode({"size": [60, 80], "counts": _counts(mask)}), mask)
+
+
+def test_kept_masks_overlap_no_more_than_allowed() -> None:
+    for seed in range(10):
+        masks, scores = discs(15, seed=seed)
+        kept = suppress_masks(masks, scores, overlap=0.3)
+        assert kept.optimal
+        for i in kept.indices:
+            for j in kept.indices:
+                assert i == j or iou(masks[i], masks[j]) <= 0.3
+        for i in range(15):
+            if kept.why(i).kind == "excluded":
+                by = kept.why(i).by
+                assert by is not None
+                assert kept.why(i).overlap == pytest.approx(iou(masks[i], masks[by]))
+
+
+def test_greedy_masks_match_a_loop() -> None:
+    masks, scores = discs(15, seed=3)
+    kept: list[int] = []
+    for i in np.argsort(-scores):
+        if all((masks[i] & masks[k]).sum() / masks[i].sum() <= 0.4 for k in kept):
+            kept.append(int(i))
+    assert list(suppress_masks(masks, scores, 0.4, method="greedy").indices) == kept
+
+
+def test_soft_masks_match_a_loop() -> None:
+    masks, scores = discs(8, seed=4)
+    rest, remaining, order = scores.copy(), list(range(8)), []
+    while remaining:
+        best = max(remaining, key=lambda i: rest[i])
+        order.append(best)
+        remaining.remove(best)
+        for i in remaining:
+            rest[i] *= np.exp(-(iou(masks[best], masks[i]) ** 2) / 0.5)
+    kept = suppress_masks(masks, scores, method="soft", least=0.0)
+    assert list(kept.indices) == order
+    np.testing.assert_allclose(kept.rank, rest[order])
+
+
+def test_large_masks_are_reduced_one_at_a_time() -> None:
+    alive = 0
+    most = 0
+
+    class Watched(np.ndarray):  # type: ignore[type-arg]
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= self.base is not None
+
+    def stream() -> Iterator[Any]:
+        nonlocal alive, most
+        for mask in masks:
+            large = np.kron(mask, np.ones((8, 8), bool)).view(Watched)
+            alive += 1
+            most = max(most, alive)
+            yield large
+
+    masks, scores = discs(12)
+    kept = suppress_masks(stream(), scores, grid=80)
+    assert most <= 3
+    np.testing.assert_array_equal(kept.indices, suppress_masks(masks, scores).indices)
+
+
+def test_reduced_masks_keep_their_area() -> None:
+    masks, _ = discs(10, (333, 517), seed=2)
+    for mask in masks:
+        cells, box = _reduce(mask, 100)
+        assert cells.shape == (100, 100)
+        assert cells.mean() == pytest.approx(mask.mean(), rel=0.05)
+        ys, xs = np.nonzero(mask)
+        assert box == (xs.min(), ys.min(), xs.max() + 1, ys.max() + 1)
+    speck = np.zeros((400, 400), bool)
+    speck[201, 7] = True
+    assert _reduce(speck, 50)[0].sum() == 1
+
+
+def test_labels_and_full_boxes() -> None:
+    mask = np.zeros((2, 20, 20), bool)
+    mask[0, :, :10] = mask[1, :, 10:] = True
+    full = [[0, 0, 20, 20], [0, 0, 20, 20]]
+    assert len(suppress_masks(mask, [0.9, 0.8], full=full)) == 2
+    both = suppress_masks(mask, [0.9, 0.8], full=full, energy="paper")
+    assert list(both.indices) == [0]
+    assert both.why(1).kind == "nothing"
+    boxed = suppress_masks(mask, [0.9, 0.8], full=full, measure="box")
+    assert boxed.why(1).by == 0
+    apart = suppress_masks(mask, [0.9, 0.8], full=full, measure="box", labels=[1, 2])
+    assert len(apart) == 2
+
+
+def test_grids_in_windows() -> None:
+    left = np.array([[True, False]])
+    grids = [left, ~left, np.ones((3, 3), bool)]
+    windows = [[0, 0, 40, 40], [0, 0, 40, 40], [100, 0, 140, 40]]
+    kept = suppress_masks(grids, [0.9, 0.8, 0.7], windows=windows)
+    assert set(kept.indices) == {0, 1, 2}
+    whole = [np.ones((1, 1), bool)] * 3
+    assert set(suppress_masks(whole, [0.9, 0.8, 0.7], windows=windows).indices) == {0, 2}
+
+
+@pytest.mark.parametrize("method", ["covering", "greedy", "soft", "meanshift"])
+def test_empty_sets_and_empty_masks(method: str) -> None:
+    assert len(suppress_masks([], [], method=method)) == 0
+    assert len(suppress_masks([], [], method=method, windows=np.zeros((0, 4)))) == 0
+    masks, scores = discs(4)
+    masks[1] = False
+    kept = suppress_masks(masks, scores, method=method, full=np.tile([0, 0, 80, 60], (4, 1)))
+    assert 1 not in kept.indices
+    assert kept.why(1).kind == "nothing"
+    assert len(suppress_masks(masks[1:2], scores[1:2], method=method)) == 0
+    assert list(suppress_masks(masks[:1], scores[:1], method=method).indices) == [0]
+
+
+SQUARE = np.ones((4, 4), bool)
+
+
+@pytest.mark.parametrize(
+    ("masks", "scores", "given", "message"),
+    [
+        (
+            [SQUARE, np.ones((4, 5), bool)],
+            [1, 1],
+            {},
+            r"mask 1 has shape \(4, 5\), expected \(4, 4\)",
+        ),
+        ([SQUARE], [1, 1], {}, "expected 2 as scores, found 1"),
+        ([SQUARE] * 3, [1, 1], {}, "expected 2 as scores, found more"),
+        ([SQUARE], [np.nan], {}, "finite, found nan at detection 0"),
+        ([SQUARE], [[1.0]], {}, r"shape \(N,\)"),
+        (["no"], [1], {}, r"mask 0: expected \(height, width\) booleans"),
+        ([np.ones(4)], [1], {}, r"mask 0: .*shape \(4,\)"),
+        ([{"size": [4, 4], "counts": "?"}], [1], {}, "mask 0: counts"),
+        ([{"size": [4, 4], "counts": [3]}], [1], {}, "mask 0: counts.*sum to 16"),
+        ([{"counts": [3]}], [1], {}, "mask 0: run lengths"),
+        ([SQUARE], [1], {"labels": ["a", "b"]}, r"labels must have shape \(1,\)"),
+        ([SQUARE], [1], {"full": [[0, 0, 1]]}, r"full must have shape \(1, 4\)"),
+        ([SQUARE], [1], {"full": [[5, 0, 1, 4]]}, "x1 <= x2"),
+        ([SQUARE], [1], {"windows": [[0, 0, np.inf, 4]]}, "windows must be finite"),
+        ([SQUARE], [1], {"method": "nms"}, "found 'nms'"),
+        ([SQUARE], [1], {"grid": 0}, "grid must lie"),
+        ([SQUARE], [1], {"method": "greedy", "beta": 3}, "unexpected keyword argument 'beta'"),
+    ],
+)
+def test_bad_input(masks: Any, scores: Any, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(HalfseenError, match=message) as caught:
+        suppress_masks(masks, scores, **given)
+    assert "\n" not in str(caught.value)
+
+
+def rows_of(masks: Masks, scores: Any, image: int = 1) -> list[dict[str, Any]]:
+    return [
+        {"image_id": image, "category_id": 1 + i % 2, "score": float(s), "segmentation": encode(m)}
+        for i, (m, s) in enumerate(zip(masks, scores, strict=True))
+    ]
+
+
+def test_results_are_suppressed_by_image_and_category(tmp_path: Path) -> None:
+    rows, expected = [], []
+    for image in (7, 3):
+        masks, scores = discs(10, seed=image)
+        rows += rows_of(masks, scores, image)
+        kept = suppress_masks(masks, scores, labels=[1 + i % 2 for i in range(10)])
+        own = rows[-10:]
+        expected += [{**own[i], "score": r} for i, r in zip(kept.indices, kept.rank, strict=True)]
+    seen: list[tuple[int, int]] = []
+    source, target = tmp_path / "in.json", tmp_path / "out.json"
+    source.write_text(json.dumps(rows))
+    counts = suppress_file(source, target, progress=lambda done, all_: seen.append((done, all_)))
+    assert counts == (20, len(expected))
+    assert seen == [(1, 2), (2, 2)]
+    written = json.loads(target.read_text())
+    assert written == [{**row, "score": pytest.approx(row["score"])} for row in expected]
+    assert suppress_results(rows, rescore=False)[0] in rows
+
+
+def test_results_without_masks_or_with_polygons() -> None:
+    boxes = [[0, 0, 40, 40], [2, 0, 40, 40], [100, 0, 40, 40], [5, 5, 0, 0]]
+    rows = [
+        {"image_id": "a", "category_id": 1, "score": 0.9 - i / 10, "bbox": box}
+        for i, box in enumerate(boxes)
+    ]
+    assert [row["bbox"][0] for row in suppress_results(rows)] == [0, 100]
+    rows[0]["segmentation"] = [[0, 0, 40, 0, 40, 40, 0, 40]]
+    assert [row["bbox"][0] for row in suppress_results(rows[:3])] == [0, 100]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "not valid JSON"),
+        ("{}", "expected a list"),
+        ('[{"image_id": 1, "category_id": 1, "score": NaN, "bbox": [0, 0, 1, 1]}]', "NaN"),
+        (
+            '[{"image_id": 9, "category_id": 1, "score": 1,'
+            ' "segmentation": {"size": [4, 4], "counts": "0"}}]',
+            "image 9: mask 0: counts",
+        ),
+        (
+            '[{"image_id": 9, "category_id": 1, "score": 1, "segmentation": [[1, "x", 3]]}]',
+            "image 9: segmentation: expected polygons",
+        ),
+    ],
+)
+def test_malformed_results_write_nothing(tmp_path: Path, text: str, message: str) -> None:
+    source, target = tmp_path / "in.json", tmp_path / "out.json"
+    source.write_text(text)
+    with pytest.raises(AnnotationError, match=message) as caught:
+        suppress_file(source, target)
+    assert str(source) in str(caught.value)
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_arrays_in() -> None:
+    boxes = [[0, 0, 40, 40], [2, 0, 42, 40], [100, 0, 140, 40]]
+    found = from_numpy(boxes, [0.9, 0.8, 0.7], ["a", "a", "a"])
+    assert found.size == (40, 140)
+    for method in ("covering", "greedy", "meanshift"):
+        assert list(suppress(found, method).indices)[:1] == [0]
+        assert set(suppress(found, method).indices) == {0, 2}
+    assert len(from_numpy([], [])) == 0
+    with pytest.raises(SettingsError, match="as many, found 3, 2, 2"):
+        from_numpy(boxes, [1, 1])
+    with pytest.raises(SettingsError, match="x1 < x2"):
+        from_numpy([[0, 0, 0, 5]], [1])
+
+
+class Supervised(SimpleNamespace):
+    """The part of supervision's Detections that matters."""
+
+    def __getitem__(self, index: Any) -> "Supervised":
+        return Supervised(
+            **{name: None if array is None else array[index] for name, array in vars(self).items()}
+        )
+
+
+def test_supervision_detections() -> None:
+    masks, scores = discs(10)
+    boxes = np.array([_reduce(mask, 1000)[1] for mask in masks])
+    given = Supervised(xyxy=boxes, mask=masks, confidence=scores, class_id=np.zeros(10, int))
+    kept = suppress_supervision(given, overlap=0.4)
+    expected = suppress_masks(masks, scores, overlap=0.4).indices
+    np.testing.assert_array_equal(kept.confidence, scores[expected])
+    given.mask = None
+    by_box = suppress_supervision(given, method="greedy")
+    assert by_box.mask is None
+    assert 0 < len(by_box.confidence) < 10
+    given.confidence = None
+    with pytest.raises(SettingsError, match="expected confidence"):
+        suppress_supervision(given)
