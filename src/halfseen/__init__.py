@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from halfseen.evaluate.voc_ap import average_precision as average_precision
     from halfseen.infer.detector import Detector as Detector
     from halfseen.infer.visibility import infer_visibility as infer_visibility
+    from halfseen.learn.trainer import train as train
     from halfseen.model.store import load as load
     from halfseen.model.store import save as save
     from halfseen.suppress import suppress as suppress
+    from halfseen.suppress import suppress_masks as suppress_masks
 
     __version__: str
 
@@ -39,9 +41,11 @@ _PLACES = {
     "render_scenes": "halfseen.data.scenes",
     "save": "halfseen.model.store",
     "suppress": "halfseen.suppress",
+    "suppress_masks": "halfseen.suppress",
+    "train": "halfseen.learn.trainer",
 }
 
-__all__ = [*_PLACES, "__version__"]  # noqa: PLE0604
+__all__ = [*_PLACES, "__version__"]
 
 find_cache()
 

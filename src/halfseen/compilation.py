@@ -1,8 +1,8 @@
 """Compiled kernels: where numba keeps them, and who is told that they are being made.
 
-Kernels compile when first called and are kept on disk, so that only the first run waits. numba looks
-for a place beside the source, then in the user's cache folder, and fails to import a kernel where
-neither can be written: a read-only container, or a user without a home.
+Kernels compile when first called and are kept on disk, so that only the first run waits. numba
+looks for a place beside the source, then in the user's cache folder, and fails to import a kernel
+where neither can be written: a read-only container, or a user without a home.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+_own_place: Path | None = None
+
 
 def find_cache() -> Path | None:
     """Gives numba a place of its own where it would find none, and returns it; else None.
@@ -28,7 +30,8 @@ def find_cache() -> Path | None:
     usual = [Path(__file__).parent, user / "numba", *([Path(chosen)] if chosen else [])]
     if any(map(_can_be_made, usual)):
         return None
-    place = _private_folder()
+    global _own_place
+    _own_place = place = _private_folder()
     os.environ["NUMBA_CACHE_DIR"] = str(place)
     if "numba" in sys.modules:  # it reads its environment when it is imported
         sys.modules["numba"].config.CACHE_DIR = str(place)
@@ -58,8 +61,11 @@ def _private_folder() -> Path:
 
 
 @contextmanager
-def on_compile(callback: Callable[[], None]) -> Iterator[None]:
-    """Calls back once, when the first kernel in this block is not in the cache and gets compiled."""
+def on_compile(callback: Callable[[Path | None], None]) -> Iterator[None]:
+    """Calls back once, if and when a kernel in this block is not in the cache and gets compiled.
+
+    `callback` is given the place that `find_cache` had to make, or None where numba found its own.
+    """
     from numba.core import event
 
     class FirstCompilation(event.Listener):
@@ -68,7 +74,7 @@ def on_compile(callback: Callable[[], None]) -> Iterator[None]:
         def on_start(self, event: Any) -> None:
             if not self.told:
                 self.told = True
-                callback()
+                callback(_own_place)
 
         def on_end(self, event: Any) -> None:
             pass

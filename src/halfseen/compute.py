@@ -1,7 +1,7 @@
 """Where the work on many images runs: in this process, or on this machine's cores.
 
-Threads share the work of one machine, because the kernels release the interpreter's lock: models and
-caches are not copied. A result is the same wherever its image was worked on, to the last bit.
+Threads share the work of one machine, because the kernels release the interpreter's lock: models
+and caches are not copied. A result is the same wherever its image was worked on, to the last bit.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from halfseen.errors import SettingsError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Finished results that wait for an earlier one, for each core: enough that a slow image does not stop
-# the others, few enough that memory does not grow with their number.
+# Finished results that wait for an earlier one, for each core: enough that a slow image does not
+# stop the others, few enough that memory does not grow with their number.
 _AHEAD = 4
 
 

@@ -1,7 +1,7 @@
-"""Pictures of detections: what is seen of each object, what is hidden, and where all of it would be.
+"""Pictures of detections: what is seen of each object, what is hidden, and its whole extent.
 
 Visible blocks are tinted, hidden ones dimmed and hatched. The whole object is dashed, its visible
-part solid. Weak detections are outlines only.
+part solid. Weak detections are hairlines.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def draw_detections(
     truth    true boxes, in white
     explain  an Interpretation of `found`: the kept ones are drawn as above, the others thin and
              grey, each with a line from a dot at its middle to the one that excluded it
-    strong   the score from which a detection is drawn in full; below, it is an outline
+    strong   the score from which a detection is drawn in full; below, it is a hairline box
     """
     pixels = as_image(image)
     size = (pixels.shape[0], pixels.shape[1])
@@ -71,16 +71,17 @@ def draw_detections(
         if score >= strong:
             _outline(sketch, found, i, tone)
         else:
-            sketch.box(found.visible[i], tone, 1)
+            sketch.box(found.visible[i], tone, 0.6, halo=False)
     for i, score, tone in objects:
-        sketch.label(found.visible[i], _caption(found, i, score, score >= strong), tone)
+        if score >= strong:
+            sketch.label(found.visible[i], _caption(found, i, score), tone)
     return sketch.over(canvas)
 
 
-def _caption(found: Detections, i: int, score: float, strong: bool) -> str:
+def _caption(found: Detections, i: int, score: float) -> str:
     text = f"{found.label[i]} {score:.2f}"
     seen = round(100 * float(found.visibility[i].mean()))
-    return f"{text} · {seen}% seen" if strong and seen < 100 else text
+    return f"{text} · {seen}% seen" if seen < 100 else text
 
 
 def _shade(canvas: NDArray[np.float32], found: Detections, i: int, tone: Colour) -> None:

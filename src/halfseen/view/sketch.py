@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,9 +58,7 @@ class Sketch:
         x1, y1, x2, y2 = box
         corners = [(x1, y1), (x2, y1), (x2, y2), (x1, y2), (x1, y1)]
         dashes = [
-            dash
-            for start, end in zip(corners, corners[1:], strict=False)
-            for dash in _dashes(start, end, 5 * self.unit)
+            dash for start, end in pairwise(corners) for dash in _dashes(start, end, 5 * self.unit)
         ]
         for ink_, extra in ((HALO, 1.6), ((*tone, 255), 0.0)):
             for start, end in dashes:
@@ -72,7 +71,7 @@ class Sketch:
 
     def label(self, box: Boxes, text: str, tone: Colour) -> None:
         """A label at a corner of the box where none is yet; the first labels have the choice."""
-        left, top, right, bottom = _font(self._letters).getbbox(text)
+        left, _, right, _ = _font(self._letters).getbbox(text)
         pad = round(3 * self.unit)
         wide, high = right - left + 2 * pad, self._letters + 2 * pad
         height, width = self.size
@@ -116,11 +115,10 @@ class Sketch:
 
     def _rectangle(self, box: Boxes, outline: tuple[int, ...], width: float) -> None:
         """Pillow's lines lie within the corners it is given."""
-        corners = (box + np.array([-1, -1, 1, 1]) * width / 2) * self.zoom
+        pen = max(1, round(width * self.zoom))
+        corners = np.rint(box * self.zoom + np.array([-1, -1, 1, 1]) * pen / 2)
         corners[2:] = np.maximum(corners[2:] - 1, corners[:2])
-        self._pen.rectangle(
-            corners.tolist(), outline=outline, width=max(1, round(width * self.zoom))
-        )
+        self._pen.rectangle(corners.tolist(), outline=outline, width=pen)
 
 
 def _dashes(start: Point, end: Point, dash: float) -> Iterator[tuple[Point, Point]]:

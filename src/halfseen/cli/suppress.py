@@ -1,0 +1,56 @@
+"""`halfseen suppress`: optimal suppression of another detector's results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from halfseen.cli.terminal import Report
+from halfseen.errors import SettingsError
+
+NAME = "suppress"
+
+
+def command(
+    source: Annotated[Path, typer.Argument(metavar="RESULTS", help="A COCO results file (JSON).")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="Where to write.")],
+    overlap: Annotated[
+        float, typer.Option(metavar="SHARE", help="Allowed between two objects, 0 to 1.")
+    ] = 0.5,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="covering, greedy, meanshift or soft.")
+    ] = "covering",
+    keep_scores: Annotated[
+        bool,
+        typer.Option("--keep-scores", metavar="", help="Leave scores as they are."),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")
+    ] = False,
+) -> int:
+    """Remove the duplicates from another detector's COCO results.
+
+    Each image and category by itself, by the masks of the results, or their
+    boxes where there are none. The covering method is exact, and lets objects
+    stand close as long as what is visible of them is apart. Scores become
+    ranks: an object that others mostly cover counts less.
+
+    [bold]Example[/bold]
+      halfseen suppress results.json -o kept.json --overlap 0.5
+    """
+    from halfseen.suppress.results import suppress_file
+
+    if not source.is_file():
+        raise SettingsError(f"{source}: no such file")
+    if not out.absolute().parent.is_dir():
+        raise SettingsError(f"{out}: its folder does not exist; make it first")
+    report = Report(quiet)
+    with report.compiling(), report.progress("suppressing") as advance:
+        before, after = suppress_file(
+            source, out, progress=advance, overlap=overlap, method=method, rescore=not keep_scores
+        )
+    report.say(f"{before} results, {after} kept")
+    report.say(f"wrote {out}")
+    return 0

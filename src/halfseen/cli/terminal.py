@@ -1,0 +1,82 @@
+"""What commands print, and where: results on stdout, everything about the run on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+def complain(line: str) -> None:
+    """One line about what went wrong."""
+    print(f"halfseen: {line}", file=sys.stderr)
+
+
+class Report:
+    """What a command says of its run. Quiet keeps only what went wrong."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self._progress: Progress | None = None
+
+    def say(self, line: str) -> None:
+        if not self.quiet:
+            self._print(line)
+
+    def fail(self, line: str) -> None:
+        self._print(f"failed: {line}")
+
+    def _print(self, line: str) -> None:
+        # Above the bar, where there is one: it redraws itself below.
+        if self._progress is not None and self._progress.live.is_started:
+            self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(line, file=sys.stderr)
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Says, once, that kernels are being compiled, if and when they are."""
+        from halfseen.compilation import on_compile
+
+        def tell(place: Path | None) -> None:
+            where = f" in {place}, because no usual place can be written" if place else ""
+            self.say(f"compiling kernels, once: they are kept{where}")
+
+        with on_compile(tell):
+            yield
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:
+        """A bar with the time left, on a terminal; nothing elsewhere, or when quiet.
+
+        Gives a function to be called with how many are done, and how many there are.
+        """
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        console = Console(stderr=True)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        silent = self.quiet or not console.is_terminal
+        with Progress(*columns, console=console, transient=True, disable=silent) as bar:
+            self._progress = bar
+            task = bar.add_task(what, total=None)
+            try:
+                yield lambda done, total: bar.update(task, completed=done, total=total)
+            finally:
+                self._progress = None

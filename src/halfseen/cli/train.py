@@ -1,0 +1,197 @@
+"""`halfseen train`: learn a detector from boxes."""
+
+from __future__ import annotations
+
+import json as text
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from halfseen.cli.data import Data, Images, Label, Split, open_dataset
+from halfseen.cli.terminal import Report, complain
+from halfseen.cli.training import (
+    Chosen,
+    Cores,
+    MethodName,
+    MethodOption,
+    Preset,
+    PresetOption,
+    Quiet,
+    Seed,
+    duration,
+    make_settings,
+    tell,
+)
+from halfseen.errors import ModelError, SettingsError, TrainingError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from halfseen.learn.settings import TrainSettings
+    from halfseen.learn.trainer import Round
+
+NAME = "train"
+LAST = 8  # rounds in the live view
+
+
+def command(
+    data: Data,
+    label: Label,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The model to write.")],
+    split: Split = "train",
+    images: Images = None,
+    method: MethodOption = MethodName.VIS,
+    preset: PresetOption = Preset.default,
+    seed: Seed = 0,
+    chosen: Chosen = None,
+    cores: Cores = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", metavar="", help="Go on from the checkpoint.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", metavar="", help="Print one line of JSON for each round.")
+    ] = False,
+    quiet: Quiet = False,
+) -> int:
+    """Learn to detect one class, from boxes alone.
+
+    Writes the model and, beside it, pictures of what was learnt. After every
+    round FILE.checkpoint is renewed: whatever stops the training, the same
+    command with --resume goes on, and ends in the same model.
+
+    [bold]Examples[/bold]
+      halfseen train VOCdevkit/VOC2012 --class car -o car.safetensors
+      halfseen train labels.json --images photos --class mug -o mug.safetensors
+      halfseen train scenes --class horse -o horse.safetensors --set updates=2
+    """
+    from halfseen.learn.check import check
+    from halfseen.learn.trainer import train
+    from halfseen.model.store import save
+    from halfseen.view.learnt import write_pictures
+
+    report = Report(quiet)
+    settings = make_settings(preset, method, seed, chosen)
+    checkpoint = out.with_name(out.name + ".checkpoint")
+    _check_place(out, checkpoint, resume)
+    dataset = open_dataset(data, split, images)
+    with report.progress("reading images", len(dataset)) as advance:
+        summary = check(dataset, label, settings, cores=cores, on_done=advance)
+    tell(summary, report)
+    unreadable = set(summary.unreadable)
+    dataset = dataset[[i not in unreadable for i in range(len(dataset))]]
+    try:
+        with report.compiling(), _view(settings, report, json) as on_round:
+            model = train(
+                dataset, label, settings, cores=cores, on_round=on_round, save_to=checkpoint,
+                resume=resume,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        if checkpoint.exists():
+            complain(f"{checkpoint} keeps all rounds so far: go on with the same command, --resume")
+        raise
+    except (MemoryError, OSError) as error:
+        reason = getattr(error, "strerror", None) or "out of memory"
+        keeps = f"; {checkpoint} keeps the rounds so far: go on with --resume"
+        raise TrainingError(f"{reason}{keeps if checkpoint.exists() else ''}") from None
+    try:
+        save(model, out)
+    except ModelError as error:
+        raise TrainingError(
+            f"{error}; {checkpoint} keeps all that was learnt: go on with --resume"
+        ) from None
+    checkpoint.unlink(missing_ok=True)
+    report.say(f"wrote {out}")
+    for path in write_pictures(model, out):
+        report.say(f"wrote {path}")
+    report.say(f"try it: halfseen detect {out} PICTURES -o found")
+    return 0
+
+
+def _check_place(out: Path, checkpoint: Path, resume: bool) -> None:
+    """Fails before the long work where its result could not be written."""
+    if out.is_dir() or not out.name:
+        raise SettingsError(f"{out}: is a folder; give the name of the model file to write")
+    if not out.parent.is_dir():
+        raise SettingsError(f"{out.parent}: no such folder to write the model in; make it first")
+    if not os.access(out.parent, os.W_OK):
+        raise SettingsError(f"{out.parent}: no permission to write there; choose another place")
+    if checkpoint.exists() and not resume:
+        raise SettingsError(
+            f"{checkpoint}: an unfinished training: go on with --resume, or delete it to start anew"
+        )
+    if resume and not checkpoint.exists():
+        raise SettingsError(f"{checkpoint}: no checkpoint to go on from; start without --resume")
+
+
+@contextmanager
+def _view(
+    settings: TrainSettings, report: Report, json: bool
+) -> Iterator[Callable[[Round], None]]:  # fmt: skip
+    """A function that shows each round: a live table on a terminal, else one line a round."""
+    from rich.console import Console
+    from rich.live import Live
+
+    total = (settings.updates + 1) * settings.rounds
+    begin = time.monotonic()
+    rows: list[Round] = []
+    spent: list[float] = []
+    console = Console(stderr=True)
+    lively = console.is_terminal and not report.quiet and not json
+
+    def show(entry: Round) -> None:
+        nonlocal begin
+        rows.append(entry)
+        spent.append(time.monotonic() - begin)
+        begin = time.monotonic()
+        done = entry.stage * settings.rounds + entry.round + 1
+        # The first round also read the images. Later ones are alike; converged mining spares some.
+        typical = sorted(spent[1:] or spent)[len(spent[1:] or spent) // 2]
+        left = f"at most {duration(typical * (total - done))} left" if done < total else "done"
+        if json:
+            print(text.dumps(asdict(entry)), flush=True)
+        elif lively:
+            live.update(_table(rows, settings, left), refresh=True)
+        else:
+            report.say(f"{_line(entry, settings)}; {left}")
+
+    report.say("computing features")
+    with Live(console=console, auto_refresh=False) if lively else nullcontext() as live:
+        yield show
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    return " ".join(f"{value:+.3f}" for value in values)
+
+
+def _line(entry: Round, settings: TrainSettings) -> str:
+    return (
+        f"update {entry.stage}/{settings.updates} round {entry.round + 1}/{settings.rounds}: "
+        f"energy {entry.energy:.2f}, u {_numbers(entry.u)}, u_t {_numbers(entry.u_t)}, "
+        f"hidden {entry.hidden_share:.1%}, {entry.found} new false positives"
+    )
+
+
+def _table(rows: list[Round], settings: TrainSettings, left: str) -> Table:
+    from rich.table import Table
+
+    table = Table(caption=left, caption_justify="left", header_style="bold")
+    columns = ("update", "round", "energy", "u", "u_t", "hidden", "false positives")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=name not in ("u", "u_t"))
+    for entry in rows[-LAST:]:
+        table.add_row(
+            f"{entry.stage}/{settings.updates}",
+            f"{entry.round + 1}/{settings.rounds}",
+            f"{entry.energy:.2f}",
+            _numbers(entry.u),
+            _numbers(entry.u_t),
+            f"{entry.hidden_share:.1%}",
+            str(entry.found),
+        )
+    return table

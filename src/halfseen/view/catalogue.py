@@ -1,0 +1,119 @@
+"""What the page can be asked for: sets of models of one class, and built-in scenes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.data.scenes import Scene, render_scene
+from halfseen.errors import SettingsError
+from halfseen.model.mixture import Mixture
+from halfseen.model.store import load
+from halfseen.view.demo_models import FOLDER
+from halfseen.view.records import Record
+
+SCENE_SEED = 2024
+SCENES: tuple[int, ...] = tuple(range(12))
+"""The scenes on offer, as numbers of `render_scene`: none of them was learnt from."""
+
+
+@dataclass
+class ModelSet:
+    """The models of one class that are compared with each other, by method.
+
+    name    what the page calls it
+    files   by method; each is read when it is first used
+    """
+
+    name: str
+    files: dict[str, Path]
+    _models: dict[str, Mixture] = field(default_factory=dict, repr=False)
+
+    def models(self) -> dict[str, Mixture]:
+        for method, path in self.files.items():
+            if method not in self._models:
+                self._models[method] = load(path)
+        return {method: self._models[method] for method in self.files}
+
+
+def find_sets(given: Sequence[str | PathLike[str]] = (), shipped: Path = FOLDER) -> list[ModelSet]:
+    """The given files first, then those that ship with the package.
+
+    Files of the same class and different methods make one set. A file that is no model raises
+    ModelError.
+    """
+    sets = _grouped([Path(path) for path in given], "")
+    sets += _grouped(sorted(shipped.glob("*.safetensors")), " (shipped)")
+    if not sets:
+        raise SettingsError("no models: give model files, or make one with `halfseen train`")
+    return sets
+
+
+def _grouped(paths: Sequence[Path], remark: str) -> list[ModelSet]:
+    sets: list[ModelSet] = []
+    for path in paths:
+        model = load(path)
+        name = f"{model.label}{' of the scenes' if path.stem.startswith('scenes-') else ''}{remark}"
+        fitting = [s for s in sets if s.name == name and model.method not in s.files]
+        if not fitting:
+            fitting = [ModelSet(name, {})]
+            sets += fitting
+        fitting[0].files[model.method] = path
+        fitting[0]._models[model.method] = model
+    return sets
+
+
+@lru_cache(maxsize=len(SCENES))
+def scene(number: int) -> Scene:
+    """Scene `number` of those on offer."""
+    if not 0 <= number < len(SCENES):
+        raise SettingsError(f"scene must be 0 to {len(SCENES) - 1}, found {number}")
+    return render_scene(SCENE_SEED, SCENES[number])
+
+
+def scene_pixels(number: int) -> NDArray[np.uint8]:
+    source = scene(number).truth.source
+    assert not isinstance(source, str)
+    return source
+
+
+def scene_objects(number: int) -> list[Record]:
+    """The true objects of a scene: label, whole box and visible share, the largest first."""
+    truth = scene(number).truth
+    sides = truth.full[:, 2:] - truth.full[:, :2]
+    order = np.argsort(-sides.prod(axis=1) * truth.visible_fraction, kind="stable")
+    return [
+        {
+            "label": str(truth.label[i]),
+            "full": [round(float(v), 1) for v in truth.full[i]],
+            "visible_fraction": round(float(truth.visible_fraction[i]), 3),
+        }
+        for i in order
+    ]
+
+
+@lru_cache(maxsize=2 * len(SCENES))
+def scene_file(number: int, small: bool = False) -> bytes:
+    """A scene as a PNG file, or its thumbnail as a small JPEG."""
+    return encode(scene_pixels(number), (160, 120) if small else None)
+
+
+def encode(pixels: NDArray[np.uint8], thumbnail: tuple[int, int] | None = None) -> bytes:
+    """PNG, without loss; a thumbnail of at most (width, height) is a JPEG."""
+    from PIL import Image
+
+    image = Image.fromarray(pixels)
+    buffer = io.BytesIO()
+    if thumbnail:
+        image.thumbnail(thumbnail)
+        image.save(buffer, "JPEG", quality=85)
+    else:
+        image.save(buffer, "PNG", compress_level=1)
+    return buffer.getvalue()

@@ -1,0 +1,241 @@
+"""What the page shows of one image: the methods side by side, and one detection taken apart.
+
+Pure functions of pixels, models and settings; they give plain JSON values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.detections import Detections
+from halfseen.errors import SettingsError
+from halfseen.geometry import clip, iou_matrix
+from halfseen.infer.detector import Detector, feature_levels
+from halfseen.infer.windows import gather_features
+from halfseen.model.component import Component
+from halfseen.model.mixture import Mixture
+from halfseen.suppress import Interpretation, suppress
+from halfseen.view.records import Record, records
+
+FLOOR = -1.5
+"""Candidates are sought down to this score, so that a score can be seen to fall below the threshold."""
+
+SAME = 0.5
+"""Intersection over union from which a detection speaks of the watched object."""
+
+MOST = 200
+"""Detections sent for one method at most: more cannot be told apart."""
+
+NEIGHBOURS = 40
+"""Suppressed neighbours sent of one detection at most."""
+
+METHODS: dict[str, tuple[str, str]] = {
+    "BL": ("BL", "greedy"),
+    "BLT": ("BLT", "greedy"),
+    "VIS": ("VIS", "greedy"),
+    "VIS+NMS": ("VIS", "covering"),
+}
+"""Each method of the page: the method of its model, and its suppression."""
+
+
+@dataclass(frozen=True)
+class LiveSettings:
+    """What the sliders set.
+
+    threshold  the lowest score reported, -1.5 to 3
+    alpha      Ising weight, 0 to 1; None leaves the model's own
+    shift      added to every component's u, -1 to 1: above 0 hiding is cheaper
+    overlap    eta, the largest overlap of two reported detections, 0 to 1
+    """
+
+    threshold: float = 0.0
+    alpha: float | None = None
+    shift: float = 0.0
+    overlap: float = 0.5
+
+    def __post_init__(self) -> None:
+        ranges = {"threshold": (FLOOR, 3), "alpha": (0, 1), "shift": (-1, 1), "overlap": (0, 1)}
+        for name, (low, high) in ranges.items():
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise SettingsError(f"{name} must be between {low} and {high}, found {value}")
+
+    def applied(self, model: Mixture) -> Mixture:
+        """The model with the sliders' alpha and u; only visibility knows them."""
+        if not model.visibility:
+            return model
+        components = tuple(replace(c, u=c.u + self.shift) for c in model.components)
+        alpha = model.alpha if self.alpha is None else self.alpha
+        return replace(model, components=components, alpha=alpha)
+
+
+def look(
+    image: NDArray[np.uint8],
+    models: Mapping[str, Mixture],
+    settings: LiveSettings,
+    watched: Sequence[float] | None = None,
+) -> Record:
+    """What each method reports of an image.
+
+    models   by their methods, all of one class
+    watched  the box of an object whose score is followed even below the threshold: the best
+             candidate that overlaps it by `SAME` is named for each method
+    """
+    names = list(models)
+    detector = Detector([settings.applied(models[name]) for name in names])
+    found = dict(zip(names, detector.candidates_by_model(image, FLOOR), strict=True))
+    return {
+        "size": [image.shape[1], image.shape[0]],
+        "methods": [
+            _report(method, found[own], settings, models[own], watched)
+            for method, (own, _) in METHODS.items()
+            if own in found
+        ],
+    }
+
+
+def _report(
+    method: str,
+    found: Detections,
+    settings: LiveSettings,
+    model: Mixture,
+    watched: Sequence[float] | None,
+) -> Record:
+    candidates, choice = _interpret(method, found, settings, model)
+    kept = candidates[choice.indices[:MOST]]
+    reported = [
+        {**record, "index": int(i), "rank": round(float(rank), 4)}
+        for record, i, rank in zip(records(kept), choice.indices, choice.rank, strict=False)
+    ]
+    report: Record = {
+        "method": method,
+        "suppression": choice.method,
+        "candidates": len(candidates),
+        "optimal": choice.optimal if choice.method == "covering" else None,
+        "detections": reported,
+        "watched": None,
+    }
+    if watched is not None:
+        near = _matches(found, watched)
+        if len(near):
+            report["watched"] = {
+                **records(found[near[:1]])[0],
+                "reported": bool(len(_matches(kept, watched))),
+            }
+    return report
+
+
+def _interpret(
+    method: str, found: Detections, settings: LiveSettings, model: Mixture
+) -> tuple[Detections, Interpretation]:
+    """The candidates that reach the threshold, and which of them the method keeps."""
+    candidates = found[found.score >= settings.threshold]
+    options: dict[str, Any] = {"overlap": settings.overlap}
+    if METHODS[method][1] == "covering":
+        options |= {"threshold": settings.threshold, "block": model.descriptor.cell}
+    return candidates, suppress(candidates, METHODS[method][1], **options)
+
+
+def _matches(found: Detections, watched: Sequence[float]) -> NDArray[np.int64]:
+    """The detections of the watched object, best first."""
+    box = clip(np.asarray([watched], np.float64), found.size)
+    return np.flatnonzero(iou_matrix(found.clipped, box)[:, 0] >= SAME)
+
+
+def inspect(
+    image: NDArray[np.uint8],
+    models: Mapping[str, Mixture],
+    settings: LiveSettings,
+    method: str,
+    index: int,
+) -> Record:
+    """One reported detection taken apart: where its score comes from, and whom it displaced.
+
+    index  as `look` gave it for this method, of the same image and settings
+    """
+    own = METHODS.get(method, ("", ""))[0]
+    if own not in models:
+        known = [name for name, (model, _) in METHODS.items() if model in models]
+        raise SettingsError(f"method must be one of {', '.join(known)}, found {method!r}")
+    model = settings.applied(models[own])
+    found = Detector(model).candidates(image, FLOOR)
+    candidates, choice = _interpret(method, found, settings, model)
+    if index not in choice.indices:
+        raise SettingsError(f"detection {index} is not among those that {method} reports")
+    neighbours = []
+    for i in np.flatnonzero(choice.excluder == index)[:NEIGHBOURS]:
+        reason = choice.why(int(i))
+        neighbours.append(
+            {
+                **records(candidates[int(i)])[0],
+                "why": reason.kind,
+                "overlap": round(reason.overlap, 4),
+            }
+        )
+    return {
+        "method": method,
+        "index": index,
+        "detection": records(candidates[index])[0],
+        "suppressed": int((choice.excluder == index).sum()),
+        "limit": settings.overlap,
+        "neighbours": neighbours,
+        **take_apart(image, model, candidates[index]),
+    }
+
+
+def take_apart(image: NDArray[np.uint8], model: Mixture, found: Detections) -> Record:
+    """The block responses of one detection and the sum of its score (Eqn 1).
+
+    score = b + sum over visible blocks of w_i . B_i + hidden u + outside u_t - alpha edges
+    """
+    component = model.components[int(found.component[0])]
+    if found.mirrored[0]:
+        component = component.mirrored(model.descriptor.mirror)
+    responses, outside = _block_responses(image, model, component, found.window[0])
+    flags = found.visibility[0]
+    hidden = ~flags & ~outside
+    pairs = [
+        (flags[:, 1:] != flags[:, :-1]) & ~outside[:, 1:] & ~outside[:, :-1],
+        (flags[1:] != flags[:-1]) & ~outside[1:] & ~outside[:-1],
+    ]
+    edges = sum(int(pair.sum()) for pair in pairs) if model.visibility else 0
+    return {
+        "responses": [[round(float(r), 4) for r in row] for row in responses],
+        "outside": ["".join("01"[o] for o in row) for row in outside.tolist()],
+        "sum": {
+            "bias": component.bias,
+            "visible": float(responses[flags].sum(dtype=np.float64)),
+            "visible_blocks": int(flags.sum()),
+            "hidden_blocks": int(hidden.sum()),
+            "u": component.u,
+            "outside_blocks": int(outside.sum()),
+            "u_t": component.u_t,
+            "edges": edges,
+            "alpha": model.alpha if model.visibility else 0.0,
+        },
+    }
+
+
+def _block_responses(
+    image: NDArray[np.uint8], model: Mixture, component: Component, window: NDArray[np.float64]
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """(rows, cols) responses of the window, and which of its blocks lie outside the image."""
+    rows, cols = component.shape
+    descriptor = model.descriptor
+    shapes = {c.shape for c in model.components}
+    level, features = min(
+        feature_levels(image, descriptor, model.pyramid, shapes),
+        key=lambda pair: abs(pair[0].scale_x * (window[2] - window[0]) - cols * descriptor.cell),
+    )
+    scale = np.array([level.scale_x, level.scale_y])
+    left, top = np.rint((window[:2] * scale - descriptor.offset) / descriptor.cell).astype(int)
+    y = np.array([top + (rows + 1) // 2])
+    x = np.array([left + (cols + 1) // 2])
+    height, width = features.shape[:2]
+    blocks, outside = gather_features(features, rows, cols, y, x, 0, 0, height, width)
+    return np.einsum("rcq,rcq->rc", blocks[0], component.weights), outside[0]

@@ -1,0 +1,55 @@
+"""Detections as plain records, for files and web pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from halfseen.data import rle
+from halfseen.detections import Detections
+
+Record = dict[str, Any]
+
+
+def records(found: Detections) -> list[Record]:
+    """One JSON object a detection, best first.
+
+    Boxes are [x1, y1, x2, y2] in pixels, 0-based and half-open. `visibility` has one text a row of
+    blocks, 1 where a block is visible, over the pixels of `window`.
+    """
+    fractions = found.visible_fraction
+    return [
+        {
+            "label": str(found.label[i]),
+            "score": float(found.score[i]),
+            "full": _numbers(found.full[i]),
+            "visible": _numbers(found.visible[i]),
+            "visible_fraction": round(float(fractions[i]), 4),
+            "component": int(found.component[i]),
+            "mirrored": bool(found.mirrored[i]),
+            "window": _numbers(found.window[i]),
+            "visibility": [
+                "".join("01"[flag] for flag in row) for row in found.visibility[i].tolist()
+            ],
+        }
+        for i in range(len(found))
+    ]
+
+
+def coco_rows(found: Detections, image_id: int | str, categories: dict[str, int]) -> list[Record]:
+    """COCO results: the whole object's box within the image, and the mask of what is seen of it."""
+    boxes = found.clipped
+    return [
+        {
+            "image_id": image_id,
+            "category_id": categories[str(found.label[i])],
+            "bbox": _numbers([x1, y1, x2 - x1, y2 - y1]),
+            "score": float(found.score[i]),
+            "segmentation": rle.encode(found.mask(i)),
+        }
+        for i, (x1, y1, x2, y2) in enumerate(boxes)
+    ]
+
+
+def _numbers(values: Any) -> list[float]:
+    """Hundredths of a pixel say enough of a box."""
+    return [round(float(value), 2) for value in values]

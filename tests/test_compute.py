@@ -1,0 +1,136 @@
+"""Where work runs: order, bounds, errors and equal bytes on any number of cores."""
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from halfseen import compilation
+from halfseen.compute import available_cores, map_images
+from halfseen.errors import SettingsError
+
+
+@pytest.mark.parametrize("cores", [1, 2, 5, None])
+def test_results_come_in_order(cores: int | None) -> None:
+    done: list[int] = []
+    barrier = threading.Event()
+
+    def slow_first(i: int) -> int:
+        # With threads the first result is the last to be ready.
+        if i == 0 and cores not in (1, None):
+            barrier.wait(5)
+        if i == 3:
+            barrier.set()
+        return i * i
+
+    assert list(map_images(slow_first, range(20), cores, done.append)) == [i * i for i in range(20)]
+    assert done == list(range(1, 21))
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_work_stays_a_bounded_number_ahead(cores: int) -> None:
+    taken = 0
+
+    def items() -> Iterator[int]:
+        nonlocal taken
+        for i in range(1000):
+            taken += 1
+            yield i
+
+    results = map_images(lambda i: i, items(), cores)
+    for i in range(10):
+        assert next(results) == i
+        assert taken <= i + 1 + 4 * cores
+    results.close()  # type: ignore[attr-defined]
+    assert taken < 50
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_an_error_is_raised_in_its_place_and_ends_the_work(cores: int) -> None:
+    def fail_at_five(i: int) -> int:
+        if i == 5:
+            raise ValueError("five")
+        return i
+
+    seen = []
+    with pytest.raises(ValueError, match="five"):
+        seen.extend(map_images(fail_at_five, range(1000), cores))
+    before = threading.active_count()
+    results = map_images(fail_at_five, range(1000), cores)
+    for i in range(5):
+        assert next(results) == i
+    with pytest.raises(ValueError, match="five"):
+        next(results)
+    assert threading.active_count() <= before
+
+
+def test_blas_uses_one_thread_and_results_are_equal_bytes() -> None:
+    rng = np.random.default_rng(0)
+    matrices = [rng.normal(size=(300, 200)).astype(np.float32) for _ in range(6)]
+
+    def multiply(matrix: np.ndarray) -> tuple[bytes, set[int]]:
+        threads = {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+        return (matrix @ matrix.T).tobytes(), threads
+
+    before = [lib["num_threads"] for lib in threadpool_info()]
+    here = list(map_images(multiply, matrices, 1))
+    assert here == list(map_images(multiply, matrices, 4))
+    assert all(threads == {1} for _, threads in here)
+    assert [lib["num_threads"] for lib in threadpool_info()] == before
+
+
+def test_wrong_cores_are_refused_before_any_work() -> None:
+    with pytest.raises(SettingsError, match="cores must be at least 1, found 0"):
+        map_images(str, [1], 0)
+    assert available_cores() >= 1
+
+
+def test_a_private_place_is_made_where_numba_finds_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compilation, "_can_be_made", lambda folder: False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "")
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    place = compilation.find_cache()
+    assert place is not None
+    assert os.environ["NUMBA_CACHE_DIR"] == str(place)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert compilation.find_cache() == place
+    place.chmod(0o777)  # someone else could have put their code there
+    assert compilation.find_cache() != place
+
+
+def test_the_nearest_folder_decides_whether_one_can_be_made(tmp_path: Path) -> None:
+    assert compilation._can_be_made(tmp_path / "a" / "b")
+    (tmp_path / "file").write_text("")
+    assert not compilation._can_be_made(tmp_path / "file" / "b")
+
+
+def test_compilation_is_told_once_and_not_from_the_cache(tmp_path: Path) -> None:
+    """In processes of their own, because numba reads its cache folder when it is imported."""
+    script = tmp_path / "kernel.py"
+    script.write_text(
+        "from numba import njit\n"
+        "from halfseen.compilation import on_compile\n"
+        "@njit(cache=True)\n"
+        "def f(x): return x + 1\n"
+        "with on_compile(lambda place: print('told', place)):\n"
+        "    f(1); f(1.0)\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run() -> str:
+        return subprocess.run(
+            [sys.executable, script], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert run() == "told None\n"
+    assert run() == ""
