@@ -118,9 +118,8 @@ def _run(
     from halfseen.compute import map_images
 
     failed = objects = 0
-    total = len(paths)
-    with report.progress("detecting") as advance, report.compiling():
-        for found in map_images(look, paths, cores, lambda done: advance(done, total)):
+    with report.progress("detecting", len(paths)) as advance, report.compiling():
+        for found in map_images(look, paths, cores, advance):
             if found.detections is None:
                 failed += 1
                 report.fail(found.error)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -157,4 +158,9 @@ class Voc:
         """Nothing is written before `close`."""
 
 
-FORMATS = {"jsonl": JsonLines, "coco": Coco, "voc": Voc, "csv": Csv}
+FORMATS: dict[str, Callable[[Path, list[str]], Format]] = {
+    "jsonl": JsonLines,
+    "coco": Coco,
+    "voc": Voc,
+    "csv": Csv,
+}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 def complain(line: str) -> None:
     """One line about what went wrong."""
     print(f"halfseen: {line}", file=sys.stderr)
+
+
+class Advance(Protocol):
+    """Moves a bar: how many are done and, where it was not known before, how many there are."""
+
+    def __call__(self, done: int, total: int | None = None) -> None: ...
 
 
 class Report:
@@ -51,10 +57,10 @@ class Report:
             yield
 
     @contextmanager
-    def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:
+    def progress(self, what: str, total: int | None = None) -> Iterator[Advance]:
         """A bar with the time left, on a terminal; nothing elsewhere, or when quiet.
 
-        Gives a function to be called with how many are done, and how many there are.
+        Without a total it only shows that work goes on, until `Advance` is told one.
         """
         from rich.console import Console
         from rich.progress import (
@@ -75,8 +81,12 @@ class Report:
         silent = self.quiet or not console.is_terminal
         with Progress(*columns, console=console, transient=True, disable=silent) as bar:
             self._progress = bar
-            task = bar.add_task(what, total=None)
+            task = bar.add_task(what, total=total)
+
+            def advance(done: int, total: int | None = None) -> None:
+                bar.update(task, completed=done, total=total)
+
             try:
-                yield lambda done, total: bar.update(task, completed=done, total=total)
+                yield advance
             finally:
                 self._progress = None
