@@ -56,7 +56,7 @@ def command(
     report = Report(quiet)
     settings = make_settings(preset, method, seed, chosen)
     dataset = open_dataset(data, split, images)
-    with report.progress("reading images", len(dataset)) as advance:
+    with report.progress("reading images") as advance:
         found = check(dataset, label, settings, cores=cores, on_done=advance)
     if json:
         print(text.dumps(found.as_json()))

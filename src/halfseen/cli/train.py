@@ -28,7 +28,7 @@ from halfseen.cli.training import (
     make_settings,
     tell,
 )
-from halfseen.errors import ModelError, SettingsError, TrainingError
+from halfseen.errors import HalfseenError, SettingsError, TrainingError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -80,7 +80,7 @@ def command(
     checkpoint = out.with_name(out.name + ".checkpoint")
     _check_place(out, checkpoint, resume)
     dataset = open_dataset(data, split, images)
-    with report.progress("reading images", len(dataset)) as advance:
+    with report.progress("reading images") as advance:
         summary = check(dataset, label, settings, cores=cores, on_done=advance)
     tell(summary, report)
     unreadable = set(summary.unreadable)
@@ -101,7 +101,7 @@ def command(
         raise TrainingError(f"{reason}{keeps if checkpoint.exists() else ''}") from None
     try:
         save(model, out)
-    except ModelError as error:
+    except HalfseenError as error:
         raise TrainingError(
             f"{error}; {checkpoint} keeps all that was learnt: go on with --resume"
         ) from None
@@ -161,7 +161,8 @@ def _view(
             report.say(f"{_line(entry, settings)}; {left}")
 
     report.say("computing features")
-    with Live(console=console, auto_refresh=False) if lively else nullcontext() as live:
+    live = Live(console=console, auto_refresh=False)
+    with live if lively else nullcontext():
         yield show
 
 

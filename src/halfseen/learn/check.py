@@ -81,12 +81,12 @@ def check(
     settings: TrainSettings | None = None,
     *,
     cores: int | None = None,
-    on_done: Callable[[int], None] | None = None,
+    on_done: Callable[[int, int], None] | None = None,
 ) -> Check:
     """Looks at the data as training will, without learning anything.
 
     Every image that training would read is decoded; overlaps come from the geometry of the pyramid
-    alone. `on_done` is called with the number of images looked at.
+    alone. `on_done` is called with how many images are done, and how many there are.
     SettingsError for an unknown class, TrainingError where there is too little to learn from.
     """
     settings = settings or TrainSettings()
@@ -119,7 +119,10 @@ def check(
 
 
 def _unreadable(
-    dataset: Dataset, images: list[int], cores: int | None, on_done: Callable[[int], None] | None
+    dataset: Dataset,
+    images: list[int],
+    cores: int | None,
+    on_done: Callable[[int, int], None] | None,
 ) -> dict[int, str]:
     """Images that cannot be decoded, or are not of the annotated size, and why."""
 
@@ -130,7 +133,11 @@ def _unreadable(
             return str(error)
         return None
 
-    found = zip(images, map_images(fault, images, cores, on_done), strict=True)
+    def advance(done: int) -> None:
+        if on_done is not None:
+            on_done(done, len(images))
+
+    found = zip(images, map_images(fault, images, cores, advance), strict=True)
     return {i: reason for i, reason in found if reason is not None}
 
 

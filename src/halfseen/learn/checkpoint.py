@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from halfseen.errors import TrainingError
 
 if TYPE_CHECKING:
     from halfseen.learn.mining import NegativeStore
-    from halfseen.learn.trainer import State, Trainer
+    from halfseen.learn.trainer import Round, State, Trainer
 
 VERSION = 1
 
@@ -58,13 +59,13 @@ def save(path: Path, trainer: Trainer, state: State, store: NegativeStore) -> No
     }
     arrays |= {f"keys{m}": keys for m, keys in enumerate(store.keys)}
     content = io.BytesIO()
-    np.savez_compressed(content, **arrays)
+    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
     try:
         write_atomically(path, content.getvalue())
     except OSError as error:
         raise TrainingError(
-            f"{path}: the checkpoint cannot be written: {error.strerror}. Nothing learnt before this "
-            "round is lost: make room or choose another place, and run again with --resume"
+            f"{path}: the checkpoint cannot be written: {error.strerror}; nothing learnt before "
+            "this round is lost: make room, then go on with the same command and --resume"
         ) from None
 
 
@@ -72,7 +73,7 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, zlib.error, KeyError) as error:
         raise TrainingError(
             f"{path}: not a checkpoint of halfseen ({error}); delete it to start anew"
         ) from None
@@ -80,28 +81,37 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
 
 def load(path: Path, trainer: Trainer) -> State:
     """The state that a checkpoint holds; TrainingError if it belongs to something else."""
-    from halfseen.learn.trainer import Round, State
+    from halfseen.learn.trainer import State
 
     arrays = _read(path)
     try:
         header = json.loads(arrays["header"].tobytes())
         if header["fingerprint"] != fingerprint(trainer):
             raise TrainingError(
-                f"{path}: belongs to other data or settings; resume with those it was started with, "
-                "or delete it to start anew"
+                f"{path}: belongs to other data or settings; go on with those it was started "
+                "with, or delete it to start anew"
             )
         flags = np.split(arrays["flags"], np.cumsum(arrays["flag_counts"])[:-1])
         rows = [tuple(int(v) for v in row) for row in arrays["latent"]]
-        history = [
-            Round(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
-            for entry in header["history"]
-        ]
+        history = [_as_round(entry) for entry in header["history"]]
         assignments = trainer.reassign(rows, flags)  # type: ignore[arg-type]
         return State(header["stage"], header["round"], arrays["vector"], assignments, history)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise TrainingError(
             f"{path}: damaged checkpoint ({error}); delete it to start anew"
         ) from None
+
+
+def _as_round(entry: dict[str, Any]) -> Round:
+    """JSON has lists where a Round has tuples."""
+    from halfseen.learn.trainer import Round
+
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+    return Round(**values)
+
+
+def _tuples(entry: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
 
 
 def load_keys(path: Path) -> list[NDArray[np.int64]]:
