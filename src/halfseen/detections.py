@@ -103,13 +103,14 @@ class Detections:
         return np.array([grid.mean() for grid in self.visibility], dtype=np.float64)
 
     def mask(self, i: int) -> Bools:
-        """(height, width) bool: the visible blocks of detection i within `full`, in image pixels."""
+        """(height, width) bool: the visible blocks of detection i within `full`, in pixels."""
         height, width = self.size
         grid = self.visibility[i]
         x1, y1, x2, y2 = self.window[i]
         columns = _block_of_pixel(width, x1, x2, grid.shape[1])
         rows = _block_of_pixel(height, y1, y2, grid.shape[0])
-        inside = _between(height, *self.full[i, 1::2])[:, None] & _between(width, *self.full[i, ::2])
+        down, across = self.full[i, 1::2], self.full[i, ::2]
+        inside = _between(height, *down)[:, None] & _between(width, *across)
         known = (rows >= 0)[:, None] & (columns >= 0) & inside
         return np.asarray(grid[np.ix_(np.maximum(rows, 0), np.maximum(columns, 0))] & known)
 

@@ -1,4 +1,4 @@
-"""The errors that a user can cause. Each text says what was expected, found, where, and what to do."""
+"""Errors that a user can cause: each says what was expected, found, where, and what to do."""
 
 
 class HalfseenError(Exception):

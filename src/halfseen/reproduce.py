@@ -22,12 +22,14 @@ from halfseen.data.dataset import Dataset
 from halfseen.data.files import write_atomically
 from halfseen.detections import Detections
 from halfseen.errors import HalfseenError
+from halfseen.evaluate.table import Table
 from halfseen.evaluate.voc_ap import average_precision
 from halfseen.infer.detector import Detector
 from halfseen.learn.settings import TrainSettings
 from halfseen.learn.trainer import Round, Trainer
 from halfseen.model.mixture import Method
 from halfseen.model.store import load, save
+from halfseen.paper import AP
 from halfseen.suppress import suppress
 
 METHODS: tuple[Method, ...] = ("BL", "BLT", "VIS")
@@ -124,7 +126,7 @@ def candidates(study: Study, label: str, method: str) -> Iterator[Detections]:
 
 def score_class(study: Study, label: str) -> dict[str, float]:
     """AP in percent of BL, BLT, VIS, VIS_t and VIS+NMS, by the devkit's all-point rule."""
-    scores = {}
+    scores: dict[str, float] = {}
     for method in METHODS:
         found = list(candidates(study, label, method))
         scores[method] = _ap(study, label, found, "greedy")
@@ -145,10 +147,39 @@ def _ap(study: Study, label: str, found: Sequence[Detections], method: str) -> f
 
 def score_all(study: Study) -> dict[str, dict[str, float]]:
     """The table of all classes that are complete, also written to results.json."""
-    table = {}
+    scores = {}
     for label in study.classes:
         if all(_shard(study, label, m, 0).exists() for m in METHODS):
-            table[label] = score_class(study, label)
-    text = json.dumps(table, indent=1)
-    write_atomically(study.folder / "results.json", text.encode())
-    return table
+            scores[label] = score_class(study, label)
+    write_atomically(study.folder / "results.json", json.dumps(scores, indent=1).encode())
+    write_atomically(study.folder / "table.md", table(study, scores).markdown().encode())
+    return scores
+
+
+def table(study: Study, scores: dict[str, dict[str, float]]) -> Table:
+    """Ours beside the paper's: AP in percent, and the means over the classes here."""
+    columns = ("BL", "BLT", "VIS", "VIS_t", "VIS+NMS")
+    paper = ("BL", "VIS", "VIS+NMS")
+    figures = [
+        [ours[m] for m in columns] + [paper_ap(m, label) for m in paper]
+        for label, ours in scores.items()
+    ]
+    rows: list[list[str | float]] = [
+        [label, *values] for label, values in zip(scores, figures, strict=True)
+    ]
+    if figures:
+        rows.append(
+            ["mean", *(sum(column) / len(figures) for column in zip(*figures, strict=True))]
+        )
+    return Table(
+        ["class", *columns, *(f"paper {m}" for m in paper)], rows,
+        notes=(
+            f"AP in percent, all-point rule; preset {study.preset}, seed {study.seed}, "
+            f"{len(study.train)} images to train, {len(study.test)} to test.",
+            "The paper's figures are for VOC 2010 test, whose annotations are not public.",
+        ),
+    )  # fmt: skip
+
+
+def paper_ap(method: str, label: str) -> float:
+    return AP[method].get(label, float("nan"))

@@ -6,6 +6,7 @@ import io
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,9 @@ ARRAYS = ("score", "label", "component", "mirrored", "window", "full", "visible"
 def write_candidates(path: str | Path, found: Sequence[Detections]) -> None:
     """Writes the detections of images, in order; boxes as float32, flags as bits."""
     flags = [grid for part in found for grid in part.visibility]
-    arrays = {name: np.concatenate([getattr(part, name) for part in found]) for name in ARRAYS}
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in found]) for name in ARRAYS
+    }
     for name in ("window", "full", "visible"):
         arrays[name] = arrays[name].astype(np.float32)
     content = io.BytesIO()

@@ -39,8 +39,10 @@ class Descriptor(Protocol):
         """(rows, cols) of blocks of a level of this size; (0, 0) where it is too small."""
 
     def __call__(self, level: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(rows, cols, channels) float32 of a level (channels, height, width) float32 in 0..255, contiguous: planes make the loops
-        vectorise. One channel is grey, three are colour."""
+        """(rows, cols, channels) float32 of a level (channels, height, width) float32 in 0..255.
+
+        One channel is grey, three are colour; planes, so that loops over x vectorise.
+        """
 
     def options(self) -> dict[str, Any]:
         """The JSON values with which `register`'s factory makes this descriptor again."""

@@ -1,8 +1,9 @@
 """Felzenszwalb's 31 channels: 18 signed and 9 unsigned orientations and 4 texture energies a cell.
 
-Differences from voc-release5: bins are centred at (k + 1/2) pi / 9, so that no gradient of an upright
-edge falls between two of them and a mirror image has mirrored features; cells at the border are kept, normalised by their nearest neighbours,
-instead of being dropped; there is no 32nd channel for truncation, which a model handles by u_t.
+Differences from voc-release5: bins are centred at (k + 1/2) pi / 9, so that no gradient of an
+upright edge falls between two of them and a mirror image has mirrored features; cells at the
+border are kept, normalised by their nearest neighbours, instead of being dropped; there is no
+32nd channel for truncation, which a model handles by u_t.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def to_planar(image: NDArray[np.uint8]) -> Floats:
 def resample(
     source: Floats, ystart: Indices, yweight: Floats, xstart: Indices, xweight: Floats
 ) -> Floats:
-    """Separable weighted sum: out[y, x] = sum_ij yweight[i, y] xweight[j, x] source[ystart + i, ...]."""
+    """out[y, x] = sum_ij yweight[i, y] xweight[j, x] source[ystart[y] + i, xstart[x] + j]."""
     channels, _, width_in = source.shape
     height, width = ystart.shape[0], xstart.shape[0]
     out = np.empty((channels, height, width), np.float32)

@@ -35,7 +35,7 @@ class PyramidSettings:
         self, size: tuple[int, int], fits: Callable[[int, int], bool]
     ) -> list[tuple[int, int]]:
         """(height, width) of every level, largest first, while `fits(height, width)`."""
-        levels = []
+        levels: list[tuple[int, int]] = []
         scale = self.largest
         while True:
             height, width = round(size[0] * scale), round(size[1] * scale)
@@ -59,8 +59,8 @@ def levels(
 ) -> Iterator[Level]:
     """The levels of an image (height, width, channels) uint8, largest first, made one at a time.
 
-    `fits(height, width)` says whether a level is still large enough to be of use. Each level is resized from the image halved as often as it can be, so that a level costs what
-    its own size costs.
+    `fits(height, width)` says whether a level is still large enough to be of use. Each level is
+    resized from the image halved as often as it can be, so that it costs what its own size costs.
     """
     from halfseen.features.kernels import to_planar
 
@@ -87,7 +87,7 @@ def resize(planar: Floats, size: tuple[int, int]) -> Floats:
 
 @lru_cache(maxsize=256)
 def _taps(old: int, new: int) -> tuple[NDArray[np.uintp], Floats]:
-    """For each new pixel the first old pixel and the weights (taps, new) of it and its followers."""
+    """For each new pixel the first old one and the weights (taps, new) of it and its followers."""
     if new >= old:
         centre = np.clip((np.arange(new) + 0.5) * old / new - 0.5, 0, old - 1)
         start = np.clip(np.floor(centre), 0, max(old - 2, 0)).astype(np.uintp)

@@ -38,9 +38,9 @@ def contract(full: Boxes, seen: Boxes, size: tuple[int, int]) -> Boxes:
 
 
 def extent(flags: NDArray[np.bool_]) -> Boxes:
-    """The box (N, 4) in blocks around each grid's True blocks; empty at the middle where none is."""
+    """The box (N, 4), in blocks, around each grid's True blocks; empty and central if none is."""
     _, rows, cols = flags.shape
-    across, down = flags.any(1), flags.any(2)
+    across, down = np.asarray(flags.any(1)), np.asarray(flags.any(2))
     box = np.stack(
         [across.argmax(1), down.argmax(1), cols - across[:, ::-1].argmax(1),
          rows - down[:, ::-1].argmax(1)], axis=1,

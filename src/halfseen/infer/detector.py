@@ -119,7 +119,7 @@ class Detector:
                     contract(full, seen, size),
                     tuple(windows.flags[keep]),
                     size,
-                )  # fmt: skip
+                )
             )
         return parts
 

@@ -1,9 +1,9 @@
-"""Compiled loops over the windows of a level: sums of block responses, and the blocks of some windows.
+"""Compiled loops over the windows of a level: sums of block responses, and some windows' blocks.
 
-A template of (rows, cols) stands at place (y, x) of a level of H x W blocks when its first block is
-`(y - (rows + 1) // 2, x - (cols + 1) // 2)`. Places run over 0..H and 0..W: every window that has at
-least half of itself inside on each axis, and the same places for every template, so that the best of
-several templates at a place (Eqn 4) is a maximum over equal maps.
+A template of (rows, cols) stands at place (y, x) of a level of H x W blocks when its first block
+is `(y - (rows + 1) // 2, x - (cols + 1) // 2)`. Places run over 0..H and 0..W: every window that
+has at least half of itself inside on each axis, and the same places for every template, so that the
+best of several templates at a place (Eqn 4) is a maximum over equal maps.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def sum_windows(
     places asked for are first..last. With floor = u this is the paper's upper bound (Eqn 3); with
     floor = -inf it is the score of a template that sees everything.
     """
-    _, loaded, width = responses.shape
+    width = responses.shape[2]
     out = np.empty((last - first, width + 1), np.float32)
     for y in range(first, last):
         line = out[y - first]
@@ -64,7 +64,7 @@ def gather_windows(
     responses: Floats, rows: int, cols: int, top: int, height: int,
     ys: NDArray[np.int64], xs: NDArray[np.int64],
 ) -> tuple[Floats, NDArray[np.bool_]]:  # fmt: skip
-    """Block responses (N, rows, cols) of the windows at these places, and which blocks are outside."""
+    """Responses (N, rows, cols) of the windows at these places, and which blocks are outside."""
     _, _, width = responses.shape
     blocks = np.zeros((len(ys), rows, cols), np.float32)
     outside = np.ones((len(ys), rows, cols), np.bool_)

@@ -135,14 +135,14 @@ def collect_bags(
                 best[n] = max(best[n], map_.max())
                 y, x = np.nonzero(map_ >= (COMPLETED if occluded[n] else overlap - 0.1))
                 if len(y):
-                    top, left = y - (shape[0] + 1) // 2, x - (shape[1] + 1) // 2
-                    rows = np.concatenate([rows, [top.min(), top.max() + shape[0]]])
-                    cols = np.concatenate([cols, [left.min(), left.max() + shape[1]]])
+                    first, start = y - (shape[0] + 1) // 2, x - (shape[1] + 1) // 2
+                    rows = np.concatenate([rows, [first.min(), first.max() + shape[0]]])
+                    cols = np.concatenate([cols, [start.min(), start.max() + shape[1]]])
             if len(rows):
-                top, bottom = max(rows.min(), 0), min(rows.max(), size[0])
-                left, right = max(cols.min(), 0), min(cols.max(), size[1])
+                top, bottom = max(int(rows.min()), 0), min(int(rows.max()), size[0])
+                left, right = max(int(cols.min()), 0), min(int(cols.max()), size[1])
                 part = features[top:bottom, left:right].copy()
-                crops[n].append(Crop(part, int(top), int(left), size, scale, index))
+                crops[n].append(Crop(part, top, left, size, scale, index))
     return [
         (Bag(box, image_size, tuple(parts), bool(hidden)), float(value))
         for box, parts, hidden, value in zip(boxes, crops, occluded, best, strict=True)

@@ -1,4 +1,4 @@
-"""Hard negatives: high-scoring windows that show no object of the class, and the store that holds them."""
+"""Hard negatives: high-scoring windows that show no object of the class, and their store."""
 
 from __future__ import annotations
 

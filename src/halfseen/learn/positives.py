@@ -1,4 +1,4 @@
-"""The objects to learn from: components by aspect ratio, window sizes, warped starts, average boxes."""
+"""The objects to learn from: components by ratio, window sizes, warped starts, average boxes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Objects:
     """All objects of the class that count as positives, in the data's order.
 
     image   (N,) index of its image in the dataset
-    box     (N, 4) the whole object where the annotation knows it, else as annotated; cut to the image
+    box     (N, 4) the whole object where that is known, else as annotated; cut to the image
     whole   (N,) neither truncated nor occluded, so fit for the start and for the average box
     occluded  (N,) hidden in part by something, and annotated by what is seen of it
     """
@@ -37,7 +37,7 @@ class Objects:
 
 
 def list_objects(dataset: Dataset, label: str) -> Objects:
-    """The objects of a class, without difficult ones and crowds. TrainingError if none can start."""
+    """The objects of a class but difficult ones and crowds. TrainingError if none can start."""
     rows: list[tuple[int, NDArray[np.float64], bool, bool]] = []
     for i in range(len(dataset)):
         truth = dataset[i]
@@ -55,9 +55,9 @@ def list_objects(dataset: Dataset, label: str) -> Objects:
     )
     if objects.whole.sum() < 2:
         raise TrainingError(
-            f"expected at least 2 objects of class {label!r} that are neither truncated, occluded nor "
-            f"difficult, found {int(objects.whole.sum())} among {len(objects)}; label more, or correct "
-            "the flags of those that are wholly visible"
+            f"expected at least 2 objects of class {label!r} that are neither truncated, occluded "
+            f"nor difficult, found {int(objects.whole.sum())} among {len(objects)}; label more, or "
+            "correct the flags of those that are wholly visible"
         )
     return objects
 

@@ -23,14 +23,14 @@ class TrainSettings:
     blocks            a window has about this many: 100
     regularisation    lambda
     alpha             weight of the Ising prior, 0.01 to 0.1
-    one_u             whether u_t is u (paper: True). Two biases work far better: a block outside the
-                      image and one hidden by something say different things
+    one_u             whether u_t is u (paper: True). Two biases work far better: a block outside
+                      the image and one hidden by something say different things
     smoothing         width of the Huber hinge's quadratic part; 0 is the paper's hinge
     updates           updates of the latent variables (paper: 6)
     rounds            mining rounds at most before the next update (paper: 20)
     mining_images     images from which negatives are mined (paper: 200)
-    stop              a mining round that finds fewer new false positives than this for each component
-                      is the last before the next update (paper: 200)
+    stop              a mining round that finds fewer new false positives than this for each
+                      component is the last before the next update (paper: 200)
     positive_overlap  IoU that a positive window must have with its object: 0.7 (paper: 0.7)
     negative_overlap  IoU with any object of the class above which a window is no negative: 0.3
     per_image         false positives taken from one image in one round
@@ -47,11 +47,11 @@ class TrainSettings:
     components: int = 2
     mirrored: bool = True
     blocks: int = 100
-    regularisation: float = 10.0
+    regularisation: float = 5.0
     alpha: float = 0.05
     one_u: bool = False
     smoothing: float = 0.1
-    updates: int = 4
+    updates: int = 3
     rounds: int = 4
     mining_images: int = 200
     stop: int = 200
@@ -65,8 +65,9 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         ranges = {
-            "cell": (2, 64), "components": (1, 16), "blocks": (4, 1024), "regularisation": (1e-6, 1e9),
-            "alpha": (0, 100), "smoothing": (0, 1), "updates": (0, 100), "rounds": (1, 100),
+            "cell": (2, 64), "components": (1, 16), "blocks": (4, 1024),
+            "regularisation": (1e-6, 1e9), "alpha": (0, 100),
+            "smoothing": (0, 1), "updates": (0, 100), "rounds": (1, 100),
             "mining_images": (1, 10**6), "stop": (0, 10**9), "positive_overlap": (0.1, 1),
             "negative_overlap": (0, 1), "per_image": (1, 10**6), "store_bytes": (1 << 20, 1 << 40),
             "cache_bytes": (0, 1 << 40), "iterations": (1, 10**5), "seed": (0, 2**32 - 1),

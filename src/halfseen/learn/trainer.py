@@ -1,4 +1,4 @@
-"""Training: start from whole objects, then alternate latent updates with rounds of mining and fitting."""
+"""Training: start from whole objects, then alternate latent updates with mining and fitting."""
 
 from __future__ import annotations
 
@@ -90,8 +90,10 @@ def train(
 
 
 class Trainer:
-    """One class of one dataset, made ready for learning: features of the positives and of the mining
-    images are computed once, and serve every method that `run` is asked for."""
+    """One class of one dataset, made ready for learning.
+
+    The features of the positives and of the mining images are computed once for all runs.
+    """
 
     def __init__(
         self, dataset: Dataset, label: str, settings: TrainSettings, cores: int | None = None
@@ -196,8 +198,8 @@ class Trainer:
         truth = self.dataset[i]
         truth = truth[truth.label == self.label]
         return MiningImage.make(
-            self.dataset.image(i), np.concatenate([truth.box, clip(truth.full, truth.size)]), self.descriptor,
-            self.settings.pyramid, self.shapes,
+            self.dataset.image(i), np.concatenate([truth.box, clip(truth.full, truth.size)]),
+            self.descriptor, self.settings.pyramid, self.shapes,
         )  # fmt: skip
 
     def _begin(self, stage: int, state: State, objective: Objective, store: NegativeStore) -> None:
@@ -238,7 +240,7 @@ class Trainer:
         ]
 
     def _positives(self, stage: int, assignments: list[Assignment | None]) -> list[Positives]:
-        """The positive windows by component: warped whole objects at the start, then the assigned."""
+        """The positive windows by component: warped whole objects at first, then the assigned."""
         if stage == 0:
             return self._warped()
         batches = []
@@ -385,7 +387,7 @@ class Trainer:
         return float(result.fun)
 
     def _model(self, state: State, objective: Objective | None, final: bool) -> Mixture:
-        """The mixture of the present parameters; the final one with average boxes and its history."""
+        """The mixture of the present parameters; the final one with average boxes and history."""
         settings = self.settings
         components = []
         for m, (shape, (w, bias)) in enumerate(
@@ -448,7 +450,7 @@ class Trainer:
     def reassign(
         self, rows: list[tuple[int, int, int, int, int]], flags: list[NDArray[np.bool_]]
     ) -> list[Assignment | None]:
-        """Assignments from their numbers (component, mirrored, crop, y, x; -1 for none), as stored."""
+        """Assignments from their stored numbers: component (-1 for none), mirrored, crop, y, x."""
         result: list[Assignment | None] = []
         for (bag, _), (m, mirrored, c, y, x), visible in zip(self.bags, rows, flags, strict=True):
             if m < 0:

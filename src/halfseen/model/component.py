@@ -19,7 +19,8 @@ class Component:
     bias     b
     u        what a hidden block contributes instead of w_i . B_i
     u_t      what a block outside the image contributes (truncation)
-    box      (4,) the average box in blocks from the window's corner: (0, 0, cols, rows) is the window
+    box      (4,) the average box in blocks from the window's corner; the window itself is
+             (0, 0, cols, rows)
     """
 
     weights: NDArray[np.float32]

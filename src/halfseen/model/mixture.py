@@ -18,8 +18,8 @@ class Mixture:
     """A trained detector of one class (Eqn 4: a window's score is its best component's).
 
     label       the class
-    method      BL: every block counts, padding adds 0. BLT: padding adds u_t. VIS: blocks that do not
-                look like the object may be hidden, each for u
+    method      BL: every block counts, padding adds 0. BLT: padding adds u_t. VIS: blocks that do
+                not look like the object may be hidden, each for u
     components  the templates
     mirrored    whether each component also looks for its mirror image
     alpha       weight of the Ising prior between neighbouring blocks

@@ -1,0 +1,86 @@
+"""`halfseen reproduce`: the paper's table, on your copy of VOC."""
+
+from __future__ import annotations
+
+import json as text
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from halfseen.cli.terminal import Report
+from halfseen.cli.training import Cores, Preset, PresetOption, Quiet, Seed
+from halfseen.errors import HalfseenError
+
+if TYPE_CHECKING:
+    from halfseen.learn.trainer import Round
+
+NAME = "reproduce"
+
+
+def command(
+    devkit: Annotated[Path, typer.Argument(metavar="VOCDEVKIT", help="A VOC folder.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="FOLDER", help="Where all is kept.")
+    ] = Path("reproduction"),
+    train_split: Annotated[
+        str, typer.Option("--train", metavar="NAME", help="Split or file of ids.")
+    ] = "train",
+    test_split: Annotated[
+        str, typer.Option("--test", metavar="NAME", help="Split or file of ids.")
+    ] = "val",
+    classes: Annotated[
+        list[str] | None,
+        typer.Option("--class", metavar="NAME", help="May be repeated.", show_default="all 20"),
+    ] = None,
+    preset: PresetOption = Preset.default,
+    seed: Seed = 0,
+    cores: Cores = None,
+    json: Annotated[
+        bool, typer.Option("--json", metavar="", help="Print the table as JSON.")
+    ] = False,
+    quiet: Quiet = False,
+) -> int:
+    """Train and test BL, BLT and VIS as the paper does, class by class.
+
+    Every model and every run of images is kept in FOLDER as soon as it is
+    done: after a kill the same command goes on. VOC 2010's test annotations
+    were never published, so this trains on one split and tests on another.
+
+    [bold]Examples[/bold]
+      halfseen reproduce VOCdevkit/VOC2010
+      halfseen reproduce VOCdevkit/VOC2010 --class car --class bus --preset paper
+    """
+    from halfseen.data.voc import read_voc
+    from halfseen.paper import CLASSES
+    from halfseen.reproduce import Study, detect_all, score_all, table, train_class
+
+    report = Report(quiet)
+    train, test = read_voc(devkit, train_split), read_voc(devkit, test_split)
+    for problem in (*train.problems, *test.problems):
+        report.fail(problem)
+    labels = list(classes or CLASSES)
+    study = Study(train, test, out, labels, preset.value, seed, cores)
+    failed = False
+    for label in labels:
+
+        def tell(method: str, entry: Round, label: str = label) -> None:
+            report.say(
+                f"{label} {method}: stage {entry.stage}, round {entry.round}, "
+                f"energy {entry.energy:.1f}, {entry.found} false positives"
+            )
+
+        try:
+            test.check_class(label)
+            with report.compiling():
+                train_class(study, label, tell)
+        except HalfseenError as error:
+            # One class that cannot be learnt must not cost the others.
+            report.fail(f"{label}: {error}")
+            failed = True
+    with report.progress("detecting", len(test)) as done:
+        detect_all(study, lambda so_far, _: done(so_far))
+    scores = score_all(study)
+    print(text.dumps(scores) if json else table(study, scores).text())
+    report.say(f"wrote {study.folder / 'results.json'} and {study.folder / 'table.md'}")
+    return int(failed)
