@@ -120,9 +120,9 @@ def _shadowed(picture: Image.Image, things: list[Thing], stage: Stage) -> Image.
         x1, _, x2, _ = thing.extent
         deep = 0.22 * thing.scale
         shift = -0.3 * thing.scale * stage.light[0]
-        if x2 - x1 > 2 * thing.scale and not thing.label:
-            deep *= 0.6
-        box = (x1 + shift, thing.y - deep, x2 + shift, thing.y + 1.2 * deep)
+        # Leaves may hang above the ground that their shadow falls on.
+        y = thing.y if thing.label else max(thing.y, stage.ground(thing.scale))
+        box = (x1 + shift, y - deep, x2 + shift, y + 1.2 * deep)
         draw.ellipse([c / 2 for c in box], fill=125)
     soft = shadow.filter(ImageFilter.GaussianBlur(2.2 * stage.unit)).resize((width, height))
     dark = Image.new("RGB", (width, height), (24, 26, 36))

@@ -73,7 +73,7 @@ def cart(rng: Rng, scale: float) -> Sprite:
 
 
 def caravan(rng: Rng, scale: float) -> Sprite:
-    """A trailer: a car's side with a single wheel and no bonnet."""
+    """A trailer: a car's side with one wheel or two and no bonnet."""
     c = Canvas(-2.3, 3.0, -0.1, 2.6, scale)
     paint, stripe = (
         pick(rng, ((232, 226, 212), (206, 214, 210), (222, 204, 170))),
@@ -104,9 +104,10 @@ def caravan(rng: Rng, scale: float) -> Sprite:
     c.line([(0.8, 0.55), (0.8, 2.0), (1.4, 2.0), (1.4, 0.55)], shade(paint, 0.6), 0.04)
     c.box(0.9, 1.4, 1.3, 1.9, PANE)
     c.line([(1.8, 0.5), (2.7, 0.5)], (60, 62, 66), 0.09)
-    c.polygon(circle(0.0, 0.42, 0.46), (30, 30, 34))
-    c.ellipse(0.0, 0.33, 0.33, 0.33, (38, 38, 42))
-    c.ellipse(0.0, 0.33, 0.18, 0.18, (180, 182, 186))
+    for x in (0.0,) if rng.random() < 0.5 else (-1.05, 1.05):
+        c.polygon(circle(x, 0.42, 0.46), (30, 30, 34))
+        c.ellipse(x, 0.33, 0.33, 0.33, (38, 38, 42))
+        c.ellipse(x, 0.33, 0.18, 0.18, (180, 182, 186))
     sprite = c.sprite()
     return sprite.mirrored() if rng.random() < 0.5 else sprite
 

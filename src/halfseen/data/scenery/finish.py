@@ -19,7 +19,7 @@ def finish(rng: Rng, stage: Stage, picture: Image.Image) -> NDArray[np.uint8]:
         picture = _thin_colour(picture)
     pixels = np.asarray(picture, dtype=np.float32)
     pixels = pixels * _light(rng, stage)[..., None] * np.asarray(stage.mood.tint, dtype=np.float32)
-    contrast, level = rng.uniform(0.82, 1.12), rng.uniform(-12, 12)
+    contrast, level = rng.uniform(0.62, 1.12), rng.uniform(-14, 14)
     pixels = 118 + np.float32(contrast) * (pixels - 118) + np.float32(level)
     height, width = stage.size
     strength = np.float32(rng.uniform(1.5, 5.5))

@@ -17,7 +17,9 @@ from halfseen.data.scenery.shapes import Rng, Sprite
 
 VIEWS = {"car": cars.VIEWS, "horse": horses.VIEWS}
 VIEW_WEIGHTS = {"car": (0.42, 0.32, 0.13, 0.13), "horse": (0.3, 0.28, 0.2, 0.11, 0.11)}
+LENGTHS = {"car": 4.3, "horse": 2.4}  # metres, from the side
 MOST = 4  # objects in a scene
+HANGING = 0.06  # the share of occluders that hang from above
 END_ON = ("front", "rear")
 
 
@@ -113,14 +115,14 @@ class Layout:
             if label not in self.classes:
                 continue
             plan = str(
-                rng.choice(["whole", "occluded", "cut", "behind"], p=(0.36, 0.36, 0.13, 0.15))
+                rng.choice(["whole", "occluded", "cut", "behind"], p=(0.32, 0.40, 0.13, 0.15))
             )
             share = rng.uniform(0.38, 0.62) if rng.random() < 0.3 else rng.uniform(0.25, 0.95)
             crowd = sum(bool(thing.label) for thing in self.things)
             if crowd < MOST - (plan == "behind"):
                 self._add(label, plan, float(share))
 
-    def _object(self, label: str, low: float = 62, high: float = 255) -> Thing:
+    def _object(self, label: str, low: float, high: float) -> Thing:
         """An object not yet placed, `low` to `high` pixels wide if seen from the side."""
         rng, stage = self.rng, self.stage
         view = str(rng.choice(VIEWS[label], p=VIEW_WEIGHTS[label]))
@@ -138,9 +140,7 @@ class Layout:
         return Thing(sprite, 0, y, scale, label, view)
 
     def _add(self, label: str, plan: str, share: float) -> None:
-        stage, rng = self.stage, self.rng
-        low, high = (62, 200) if plan == "behind" else (62, 255)
-        thing = self._object(label, low, high)
+        thing = self._object(label, 62, 200 if plan == "behind" else 255)
         if plan == "cut":
             placed = self._cut(thing, share)
         else:
@@ -150,17 +150,21 @@ class Layout:
         self.things.append(placed)
         if plan == "occluded":
             self._occlude(placed, share)
-        elif plan == "cut" and share > 0.6 and rng.random() < 0.5:
+        elif plan == "cut" and share > 0.6 and self.rng.random() < 0.5:
             self._occlude(placed, 0.75)
         elif plan == "behind":
-            other = label if rng.random() < 0.65 else str(rng.choice(self.classes))
-            width = placed.sprite.rgba.shape[1] / stage.unit
-            front = self._object(other, min(max(70.0, width * 1.1), 240), 255)
-            nearer = max(front.scale, placed.scale * 1.05)
-            front = Thing(
-                front.sprite, 0, max(front.y, placed.y + 3), nearer, front.label, front.view
-            )
-            self._slide(front, placed, share)
+            self._hide_behind(placed, share)
+
+    def _hide_behind(self, back: Thing, share: float) -> None:
+        """Stand a nearer object before another; something else where it would be too large."""
+        other = back.label if self.rng.random() < 0.65 else str(self.rng.choice(self.classes))
+        width = LENGTHS[other] * back.scale / self.stage.unit
+        if width > 240:
+            self._occlude(back, share)
+            return
+        front = self._object(other, max(62, 1.05 * width), min(1.4 * width + 62, 280))
+        if front.scale > back.scale:
+            self._slide(front, back, share)
 
     def _harm(self, thing: Thing, spare: Thing | None = None) -> float:
         """How much of any object is newly hidden, this one included."""
@@ -209,7 +213,7 @@ class Layout:
             scale = back.scale * rng.uniform(1.04, 1.35)
             y = round(stage.ground(scale)) if back.y < stage.size[0] - 5 else back.y + 4
             kind = rng.random()
-            if kind < 0.10:
+            if kind < HANGING:
                 sprite, y = plants.branch(rng, scale, back.y / scale + 0.5), back.y
             elif kind < 0.36:
                 drop = y - back.y
@@ -220,7 +224,7 @@ class Layout:
                 upright = occluders.UPRIGHT[int(rng.integers(len(occluders.UPRIGHT)))]
                 sprite = upright(rng, scale)
             front = Thing(self._lit(sprite, scale, 0.10, 0.22), 0, y, scale)
-            if self._slide(front, back, share, hanging=kind < 0.10):
+            if self._slide(front, back, share, hanging=kind < HANGING):
                 return
 
     def _slide(self, front: Thing, back: Thing, share: float, hanging: bool = False) -> bool:
@@ -244,7 +248,7 @@ class Layout:
 
     def _lookalikes(self) -> None:
         rng, stage = self.rng, self.stage
-        for _ in range(int(rng.integers(2, 8))):
+        for _ in range(int(rng.integers(4, 10))):
             draw = clutter.LOOKALIKES[int(rng.integers(len(clutter.LOOKALIKES)))]
             if rng.random() < 0.4:
                 others = occluders.UPRIGHT + occluders.LOW
