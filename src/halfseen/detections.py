@@ -128,6 +128,17 @@ def _block_of_pixel(length: int, low: float, high: float, blocks: int) -> NDArra
 
 
 @dataclass(frozen=True, eq=False)
+class _ChosenMasks:
+    """The masks of a selection. Not a lambda, so that ground truth can be sent to processes."""
+
+    read: Callable[[int], Bools | None]
+    chosen: NDArray[np.int64]
+
+    def __call__(self, i: int) -> Bools | None:
+        return self.read(int(self.chosen[i]))
+
+
+@dataclass(frozen=True, eq=False)
 class GroundTruth:
     """What is truly in one image, as parallel arrays of length N.
 
@@ -208,8 +219,9 @@ class GroundTruth:
                          "visible_fraction")
         }  # fmt: skip
         read = self.read_mask
-        lookup = None if read is None else lambda i: read(int(chosen[i]))
-        return replace(self, **arrays, read_mask=lookup)
+        return replace(
+            self, **arrays, read_mask=None if read is None else _ChosenMasks(read, chosen)
+        )
 
     def mask(self, i: int) -> Bools | None:
         """The visible pixels of object i, or None where they are not known."""
