@@ -68,7 +68,7 @@ def read_voc_results(
     `label` is read from a name such as `comp3_det_val_car.txt` if it is not given.
     """
     path = Path(path)
-    label = _label(path) if label is None else label
+    label = results_label(path) if label is None else label
     place = {here.image: k for k, here in enumerate(truth)}
     numbers, images = array("d"), array("q")
     try:
@@ -92,7 +92,9 @@ def read_voc_results(
     ]
 
 
-def _label(path: Path) -> str:
+def results_label(path: str | Path) -> str:
+    """The class that a results file is named after."""
+    path = Path(path)
     name = _NAME.fullmatch(path.name)
     if name is None:
         raise SettingsError(

@@ -23,7 +23,7 @@ WIDTH = 360  # pixels of a picture
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to look at: a detection and an object, either of which may be missing, and words."""
+    """One thing to look at: a detection and an object, either of them optional, and words."""
 
     image: int
     detection: int | None

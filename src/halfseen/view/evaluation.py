@@ -244,8 +244,7 @@ class Seen:
 class Look:
     """Looks at image i of a dataset with every method. Holds no state: may serve many threads.
 
-    Models of one class differ in nothing that a detection says, so each looks under a label of its
-    own, its number: all of them then share the features of the image.
+    Methods share the features of an image, and those of one model its candidates.
     """
 
     def __init__(
@@ -261,10 +260,9 @@ class Look:
         self.methods = methods
         self.conditions = conditions
         self.textures = textures
-        models: dict[int, Mixture] = {id(m.model): m.model for m in methods if m.model is not None}
-        self.number = {key: str(n) for n, key in enumerate(models)}
-        named = [replace(model, label=self.number[key]) for key, model in models.items()]
-        self.detector = Detector(named) if named else None
+        models = {id(m.model): m.model for m in methods if m.model is not None}
+        self.place = {key: n for n, key in enumerate(models)}
+        self.detector = Detector(list(models.values())) if models else None
 
     def __call__(self, i: int) -> Seen | str:
         """What was found, or one line on why the image could not be looked at."""
@@ -291,11 +289,10 @@ class Look:
     def detect(self, image: Pixels) -> dict[str, Detections]:
         """The detections of each method by name, best first."""
         assert self.detector is not None
-        candidates = self.detector.candidates(image, self.conditions.threshold)
+        candidates = self.detector.candidates_by_model(image, self.conditions.threshold)
         results = {}
         for method in self.methods:
-            own = candidates[candidates.label == self.number[id(method.model)]]
+            own = candidates[self.place[id(method.model)]]
             choice = suppress(own, method.suppression, **method.settings)
-            label = np.full(len(choice), self.label)
-            results[method.name] = replace(own[choice.indices], score=choice.rank, label=label)
+            results[method.name] = replace(own[choice.indices], score=choice.rank)
         return results

@@ -25,7 +25,7 @@ from halfseen.view.cases import Case, choose_cases, picture
 from halfseen.view.evaluation import Evaluation, Method
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-LOWER_IS_BETTER = "false hid."
+LOWER_IS_BETTER = "false"
 NOT_RANKED = ("seen", "(box)")
 READING = (
     "Blocks that the detector sees are tinted, those it takes for hidden are dimmed and hatched. "
