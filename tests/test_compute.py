@@ -95,7 +95,7 @@ def test_wrong_cores_are_refused_before_any_work() -> None:
 def test_a_private_place_is_made_where_numba_finds_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(compilation, "_can_be_made", lambda folder: False)
+    monkeypatch.setattr(compilation, "_takes_files", lambda folder: False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("NUMBA_CACHE_DIR", "")
     monkeypatch.delitem(sys.modules, "numba", raising=False)
@@ -108,10 +108,12 @@ def test_a_private_place_is_made_where_numba_finds_none(
     assert compilation.find_cache() != place
 
 
-def test_the_nearest_folder_decides_whether_one_can_be_made(tmp_path: Path) -> None:
-    assert compilation._can_be_made(tmp_path / "a" / "b")
+def test_a_folder_is_tried_by_writing(tmp_path: Path) -> None:
+    assert compilation._takes_files(tmp_path / "a" / "b")
+    assert list((tmp_path / "a" / "b").iterdir()) == []
     (tmp_path / "file").write_text("")
-    assert not compilation._can_be_made(tmp_path / "file" / "b")
+    assert not compilation._takes_files(tmp_path / "file" / "b")
+    assert not compilation._takes_files(Path("/proc/nothing"))
 
 
 def test_compilation_is_told_once_and_not_from_the_cache(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,8 +26,8 @@ def find_cache() -> Path | None:
     """
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    usual = [Path(__file__).parent, user / "numba", *([Path(chosen)] if chosen else [])]
-    if any(map(_can_be_made, usual)):
+    usual = [Path(__file__).parent / "__pycache__", user / "numba"]
+    if any(map(_takes_files, [*usual, Path(chosen)] if chosen else usual)):
         return None
     global _own_place
     _own_place = place = _private_folder()
@@ -38,15 +37,22 @@ def find_cache() -> Path | None:
     return place
 
 
-def _can_be_made(folder: Path) -> bool:
-    """Whether the folder, or else the nearest that exists above it, can be written."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+def _takes_files(folder: Path) -> bool:
+    """Whether a file can be made there. It is tried, as numba does: permissions do not tell all."""
+    probe = folder / f".halfseen-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError:
+        return False
+    return True
 
 
 def _private_folder() -> Path:
     """The same folder at each run, unless someone else made it first."""
+    import tempfile
+
     if hasattr(os, "getuid"):
         place = Path(tempfile.gettempdir(), f"halfseen-kernels-{os.getuid()}")
         try:
