@@ -24,9 +24,9 @@ from halfseen.suppress.components import (
 from halfseen.suppress.kernels import Bits, Bools, Floats, merge_atoms
 from halfseen.suppress.search import IN, State, search
 
-EASY_NODES = 300
+EASY_NODES = 1000
 EASY_WORK = 30_000_000
-ITERATIONS = 20
+ITERATIONS = 10
 SLICE_WORK = 20_000_000
 """Steps between looks at the clock: about 20 ms."""
 DEEPEST = 256
