@@ -51,6 +51,7 @@ class Study:
     preset: Literal["default", "paper"] = "default"
     seed: int = 0
     cores: int | None = None
+    methods: tuple[Method, ...] = METHODS
 
     @property
     def folder(self) -> Path:
@@ -64,7 +65,7 @@ def train_class(
     study: Study, label: str, on_round: Callable[[str, Round], None] | None = None
 ) -> None:
     """Trains what is missing of BL, BLT and VIS for a class, which share the features."""
-    missing = [m for m in METHODS if not study.model_path(label, m).exists()]
+    missing = [m for m in study.methods if not study.model_path(label, m).exists()]
     if not missing:
         return
     study.folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +90,7 @@ def detect_all(study: Study, on_done: Callable[[int, int], None] | None = None) 
     models = [
         (label, method)
         for label in study.classes
-        for method in METHODS
+        for method in study.methods
         if study.model_path(label, method).exists()
     ]
     count = len(study.test)
