@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halfseen.cli.data import Data, Images, Split, open_dataset
 from halfseen.cli.terminal import Report
+from halfseen.cli.training import Cores, Quiet
 from halfseen.errors import HalfseenError, SettingsError
 
 if TYPE_CHECKING:
@@ -26,16 +28,9 @@ def command(
         list[str],
         typer.Argument(metavar="MODEL...", help="Model files, or VOC results files (.txt)."),
     ],
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A VOC folder, or a COCO annotation file.")
-    ],
-    split: Annotated[
-        str, typer.Option(metavar="NAME", help="The list of images of a VOC folder.")
-    ] = "val",
-    images: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Images of a COCO file.", show_default="beside it"),
-    ] = None,
+    data: Data,
+    split: Split = "val",
+    images: Images = None,
     classes: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,15 +56,11 @@ def command(
         bool, typer.Option(metavar="", help="Also cover whole objects with texture, step by step.")
     ] = True,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the sweep's textures.")] = 0,
-    cores: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Cores to use.", show_default="all")
-    ] = None,
+    cores: Cores = None,
     json: Annotated[
         bool, typer.Option("--json", metavar="", help="Print all figures as JSON, no tables.")
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")
-    ] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Measure models: AP overall and by what is visible, masks, and a sweep.
 
@@ -91,7 +82,7 @@ def command(
     rows = _methods(models, method, overlap, classes)
     conditions = Conditions(threshold, seed=seed) if sweep else Conditions(threshold, (), seed)
     _make_folder(out)
-    dataset = _read(data, split, images)
+    dataset = open_dataset(data, split, images)
     problems = list(dataset.problems)
     evaluations = []
     with report.compiling():
@@ -106,7 +97,9 @@ def command(
     if json:
         print(as_text(as_document(evaluations, facts)))
     if out is not None:
-        for path in write_files(out, evaluations, split if data.is_dir() else data.stem, facts):
+        for path in write_files(
+            out, evaluations, Path(split).stem if data.is_dir() else data.stem, facts
+        ):
             report.say(f"wrote {path}")
     elif not json:
         report.say("give a folder with -o for the report: curves, pictures, results files")
@@ -133,18 +126,6 @@ def _methods(
         if label not in known:
             raise SettingsError(f"no model of class '{label}' was given; {suggest(label, known)}")
     return [row for row in rows if row.label in classes]
-
-
-def _read(data: Path, split: str, images: Path | None) -> Dataset:
-    if data.suffix.lower() == ".json":
-        from halfseen.data.coco import read_coco
-
-        return read_coco(data, images or data.parent)
-    if images is not None:
-        raise SettingsError(f"--images goes with a COCO file (.json), found {data}")
-    from halfseen.data.voc import read_voc
-
-    return read_voc(data, split)
 
 
 def _make_folder(out: Path | None) -> None:

@@ -65,10 +65,10 @@ def what_is_seen(summaries: Sequence[Summary]) -> Table:
         for s in summaries
     ]  # fmt: skip
     notes = (
-        "seen: blocks called visible. visible, full: IoU of these boxes with the true ones.",
-        "mask: IoU of visible blocks with instance masks, occl. on occluded objects, (box) the",
-        "plain box's. hid. BA: balanced accuracy of blocks that a neighbour hides, chance is",
-        "50. false: share of the visible blocks of whole objects that were called hidden.",
+        "seen: blocks called visible. visible, full: IoU of these boxes with true ones.",
+        "mask: IoU of visible blocks with instance masks, occl. on occluded objects,",
+        "(box) the plain box's. hid. BA: balanced accuracy of blocks that a neighbour",
+        "hides, chance is 50. false: visible blocks of whole objects called hidden.",
     )
     return Table(columns, rows, "boxes, masks and hidden blocks of right detections, %", 1, notes)
 
@@ -96,8 +96,8 @@ def sweep_table(summaries: Sequence[Summary]) -> Table | None:
         for s in swept
     ]
     notes = (
-        "BA: balanced accuracy of hidden blocks, chance is 50. false: called hidden, but visible,",
-        f"with {shares[0]:.0%} covered.",
+        "BA: balanced accuracy of hidden blocks, chance is 50.",
+        f"false: visible blocks called hidden, with {shares[0]:.0%} covered.",
     )
     return Table(columns, rows, "whole objects under pasted texture, %", 1, notes)
 

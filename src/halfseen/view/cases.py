@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from PIL import Image
@@ -13,7 +13,7 @@ from halfseen.data.image import Pixels
 from halfseen.detections import Detections, GroundTruth
 from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import FALSE, TRUE, Matches, best_overlap
-from halfseen.geometry import area, clip
+from halfseen.geometry import Boxes, area, clip
 from halfseen.view.draw import draw_detections
 
 NEAR = 0.1  # IoU from which a detection is about an object, though it may not find it
@@ -144,22 +144,30 @@ def picture(dataset: Dataset, found: Sequence[Detections], case: Case, label: st
     """The part of the image around the case, with its detection and the true boxes drawn."""
     truth, seen = dataset[case.image], found[case.image]
     chosen = seen[[] if case.detection is None else [case.detection]]
-    drawn = draw_detections(dataset.image(case.image), chosen, truth[truth.label == label])
     boxes = list(chosen.clipped)
     if case.target is not None:
         boxes.append(truth.box[case.target])
-    return _around(drawn, np.array(boxes))
+    x1, y1, x2, y2 = _around(np.array(boxes), truth.size)
+    tall = max(1, round(WIDTH * (y2 - y1) / (x2 - x1)))
+    cut = Image.fromarray(dataset.image(case.image)[y1:y2, x1:x2])
+    pixels = np.asarray(cut.resize((WIDTH, tall), Image.Resampling.BICUBIC))
+    # Drawn after it was resized, so that lines and letters have one size in all pictures.
+    zoom = WIDTH / (x2 - x1)
+    moved = {
+        name: (getattr(chosen, name) - (x1, y1, x1, y1)) * zoom
+        for name in ("window", "full", "visible")
+    }
+    own = truth[truth.label == label]
+    own = replace(own, size=(tall, WIDTH), box=(own.box - (x1, y1, x1, y1)) * zoom)
+    return draw_detections(pixels, replace(chosen, size=(tall, WIDTH), **moved), own)
 
 
-def _around(drawn: Pixels, boxes: np.ndarray) -> Pixels:
-    """A cut of 4 to 3 around boxes, as much as fits, WIDTH wide."""
-    height, width = drawn.shape[:2]
+def _around(boxes: Boxes, size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """A region of 4 to 3 around boxes, as much of it as lies in an image of this size."""
+    height, width = size
     low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
     sides = (high - low) + 2 * MARGIN * (high - low).max()
     sides = np.maximum(sides, sides[::-1] * (4 / 3, 3 / 4))
-    middle = (low + high) / 2
-    start = np.clip(middle - sides / 2, 0, np.maximum((width, height) - sides, 0))
-    x1, y1, x2, y2 = np.rint(clip(np.append(start, start + sides), (height, width))).astype(int)
-    cut = Image.fromarray(drawn[y1:y2, x1:x2])
-    tall = max(1, round(WIDTH * (y2 - y1) / (x2 - x1)))
-    return np.asarray(cut.resize((WIDTH, tall), Image.Resampling.LANCZOS))
+    start = np.clip((low + high - sides) / 2, 0, np.maximum((width, height) - sides, 0))
+    x1, y1, x2, y2 = np.rint(clip(np.append(start, start + sides), size)).astype(int).tolist()
+    return x1, y1, max(x2, x1 + 1), max(y2, y1 + 1)

@@ -149,15 +149,17 @@ def evaluate(
 ) -> Evaluation:
     """Runs the methods over all images and measures them.
 
-    An image that cannot be read is left out for every method and told in `problems`.
-    AnnotationError if the split has no object of the class to be found.
+    An image that cannot be read is left out for every method, and a results file that cannot is
+    left out of the methods; `problems` tells of both. AnnotationError if the split has no object
+    of the class to be found, or no method is left.
     """
     conditions = conditions or Conditions()
     names = [method.name for method in methods]
-    if not methods or len(set(names)) != len(names):
+    if not names or len(set(names)) != len(names):
         raise SettingsError(f"methods need names of their own, found {', '.join(names) or 'none'}")
     check_objects(dataset, label)
     problems: list[str] = []
+    given, methods = _read_results(dataset, label, methods, problems)
     textures: list[Pixels] = []
     if conditions.shares and any(method.model for method in methods):
         textures = _textures(dataset, label, conditions.seed)
@@ -177,7 +179,7 @@ def evaluate(
     summaries, matches, found = [], {}, {}
     for method in methods:
         if method.model is None:
-            kept = read_voc_results(method.source, truth, label)
+            kept = [given[method.name][k] for k in good]
         else:
             kept = [result.found[method.name] for result in results]
         summary, matches[method.name] = measure(method.name, label, truth, kept, points)
@@ -186,7 +188,7 @@ def evaluate(
     baseline = _baseline(methods)
     differences = {
         name: bootstrap_difference(matches[baseline], matches[name], resamples=RESAMPLES)
-        for name in names
+        for name in matches
         if name != baseline
     }
     return Evaluation(
@@ -207,6 +209,25 @@ def check_objects(dataset: Dataset, label: str) -> None:
             f"{dataset.name}: no {label} to be found in {len(dataset)} images: "
             "every one is difficult or a crowd, or there is none; choose another split"
         )
+
+
+def _read_results(
+    dataset: Dataset, label: str, methods: Sequence[Method], problems: list[str]
+) -> tuple[dict[str, list[Detections]], list[Method]]:
+    """The detections of results files by method, and the methods that remain."""
+    given: dict[str, list[Detections]] = {}
+    remaining = []
+    for method in methods:
+        try:
+            if method.model is None:
+                given[method.name] = read_voc_results(method.source, dataset.truths, label)
+        except AnnotationError as error:
+            problems.append(str(error))
+        else:
+            remaining.append(method)
+    if not remaining:
+        raise AnnotationError(problems[-1])
+    return given, remaining
 
 
 def _baseline(methods: Sequence[Method]) -> str:

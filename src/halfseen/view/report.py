@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
@@ -25,8 +26,7 @@ from halfseen.view.cases import Case, choose_cases, picture
 from halfseen.view.evaluation import Evaluation, Method
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-LOWER_IS_BETTER = "false"
-NOT_RANKED = ("seen", "(box)")
+NOT_RANKED = ("seen", "(box)", "false")
 READING = (
     "Blocks that the detector sees are tinted, those it takes for hidden are dimmed and hatched. "
     "Dashed: the whole object; solid: what is seen of it; white: the truth."
@@ -61,7 +61,7 @@ def report_html(
     links = ""
     if len(evaluations) > 1:
         items = (f'<a href="#{_anchor(n)}">{escape(label)}</a>' for n, label in enumerate(labels))
-        links = f"<p>{' · '.join(items)}</p>{_table(_means(evaluations), rank=True)}"
+        links = f"<p>{' · '.join(items)}</p>{_table(_means(evaluations))}"
     body = "".join(_class_section(n, e, pictures) for n, e in enumerate(evaluations))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -93,15 +93,11 @@ def _class_section(number: int, evaluation: Evaluation, pictures: int) -> str:
     parts = [
         f'<section id="{_anchor(number)}"><h2>{escape(evaluation.label)}</h2>',
         _headline(evaluation),
-        _table(overview(summaries), rank=True),
+        _table(overview(summaries)),
         _figures(number, evaluation),
     ]
-    fractions, swept = by_fraction(summaries), sweep_table(summaries)
-    if swept is not None:
-        parts.append("<h3>Under pasted texture</h3>" + _table(swept, rank=True))
-    if fractions is not None:
-        parts.append("<h3>By visible fraction</h3>" + _table(fractions, rank=True))
-    parts.append("<h3>What is seen of them</h3>" + _table(what_is_seen(summaries), rank=True))
+    details = (sweep_table(summaries), by_fraction(summaries), what_is_seen(summaries))
+    parts += [_table(table) for table in details if table is not None]
     if pictures:
         parts.append(_cases(evaluation, pictures))
     return "".join([*parts, "</section>"])
@@ -123,9 +119,9 @@ def _headline(evaluation: Evaluation) -> str:
     return "".join(lines)
 
 
-def _table(table: Table, rank: bool = False) -> str:
-    """A table; with `rank`, the best number of each column is bold."""
-    best = [_best(table, c) if rank else None for c in range(len(table.columns))]
+def _table(table: Table) -> str:
+    """A table under its title; the best number of each column is bold."""
+    best = [_best(table, c) for c in range(len(table.columns))]
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
     rows = []
     for row in table.rows:
@@ -138,19 +134,18 @@ def _table(table: Table, rank: bool = False) -> str:
         rows.append(f"<tr{kind}>{''.join(cells)}</tr>")
     notes = f'<p class="note">{escape(" ".join(table.notes))}</p>' if table.notes else ""
     return (
-        f'<div class="scroll"><table><caption>{escape(table.title)}</caption>'
+        f'<h3>{escape(table.title)}</h3><div class="scroll"><table>'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>{notes}"
     )
 
 
 def _best(table: Table, column: int) -> str | None:
     """The best number as it is shown; None where there is nothing to choose from."""
-    name = table.columns[column]
-    cells = [row[column] for row in table.rows]
-    values = [c for c in cells if isinstance(c, float) and c == c]
-    if name in NOT_RANKED or len({table.shown(v) for v in values}) < 2:
+    values = [row[column] for row in table.rows]
+    known = [v for v in values if isinstance(v, float) and not math.isnan(v)]
+    if table.columns[column] in NOT_RANKED or len({table.shown(v) for v in known}) < 2:
         return None
-    return table.shown(min(values) if name == LOWER_IS_BETTER else max(values))
+    return table.shown(max(known))
 
 
 def _figures(number: int, evaluation: Evaluation) -> str:
@@ -161,10 +156,8 @@ def _figures(number: int, evaluation: Evaluation) -> str:
     }
     if any(s.sweep for s in summaries):
         drawn["sweep"] = (plots.sweep_ap(summaries), "AP against the share of objects covered")
-        telling = [m.visibility for m in evaluation.methods]
-        if any(telling):
-            figure = plots.sweep_accuracy(summaries)
-            drawn["blocks"] = (figure, "Accuracy of hidden blocks against the share covered")
+        figure = plots.sweep_accuracy(summaries)
+        drawn["blocks"] = (figure, "Accuracy of hidden blocks against the share covered")
     parts = [
         f"<figure>{plots.as_svg(figure, f'{_anchor(number)}-{name}', words)}</figure>"
         for name, (figure, words) in drawn.items()
