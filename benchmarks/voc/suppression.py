@@ -4,7 +4,7 @@ Needs VOC, and a folder that `halfseen reproduce` has filled for the classes ask
 
     python benchmarks/voc/suppression.py VOC STUDY --train ids --test ids --folds FOLDER
 
-Each half of train is searched with models trained on the other half; every method's settings are the
+Each half of train is searched with models of the other half; every method's settings are the
 best there in the mean over the classes, and are then frozen. The last line printed is JSON.
 """
 

@@ -9,7 +9,6 @@ Everything is kept in one folder as it is made, so that a killed run goes on whe
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -71,17 +70,17 @@ def train_class(
     study.folder.mkdir(parents=True, exist_ok=True)
     settings = TrainSettings.preset(study.preset, seed=study.seed)
     with Trainer(study.train, label, settings, study.cores) as trainer:
+        run = trainer
         for method in missing:
             path = study.model_path(label, method)
             partial = path.with_suffix(".checkpoint")
-            one = copy.copy(trainer)
-            one.settings = replace(settings, method=method)
+            run = run.with_method(method)
 
             def tell(entry: Round, method: str = method) -> None:
                 if on_round is not None:
                     on_round(method, entry)
 
-            save(one.run(tell, partial, resume=True), path)
+            save(run.run(tell, partial, resume=True), path)
             partial.unlink(missing_ok=True)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from halfseen.learn.positives import (
 )
 from halfseen.learn.settings import TrainSettings
 from halfseen.model.component import Component
-from halfseen.model.mixture import Mixture
+from halfseen.model.mixture import Method, Mixture
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +110,7 @@ class Trainer:
             self.bags = self._collect_bags()
             self._check_reached()
             self._mining_cache: dict[int, MiningImage] = {}
+            self._started: tuple[State, list[NDArray[np.int64]]] | None = None
             self._fill_mining_cache()
 
     def __enter__(self) -> Trainer:
@@ -152,6 +154,9 @@ class Trainer:
             if resume and save_to is not None and save_to.exists():
                 state = checkpoint.load(save_to, self)
                 self._restore(store, checkpoint.load_keys(save_to))
+            elif self._started is not None:
+                state = replace(self._started[0], history=list(self._started[0].history))
+                self._restore(store, self._started[1])
             for stage in range(state.stage, settings.updates + 1):
                 objective = settings.objective(stage > 0, stage > 0)
                 if stage > state.stage or not len(state.vector):
@@ -164,7 +169,18 @@ class Trainer:
                     state.round = settings.rounds if done else state.round + 1
                     if save_to is not None:
                         checkpoint.save(save_to, self, state, store)
+                if stage == 0:
+                    self._started = replace(state, history=list(state.history)), list(store.keys)
             return self._model(state, objective, final=True)
+
+    def with_method(self, method: Method) -> Trainer:
+        """A trainer of another method that shares the features, and the start if it is done.
+
+        The start knows neither u nor u_t, so it is the same for every method.
+        """
+        other = copy.copy(self)
+        other.settings = replace(self.settings, method=method)
+        return other
 
     def _map(self, function: Callable[..., Any], *items: Any) -> Iterator[Any]:
         """In order, on all cores; the kernels release the GIL."""
