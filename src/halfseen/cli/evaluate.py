@@ -26,7 +26,7 @@ MOST_PROBLEMS = 5  # printed; all of them are in the report
 def command(
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL...", help="Model files, or VOC results files (.txt)."),
+        typer.Argument(metavar="MODEL", help="Model files, or VOC results files (.txt)."),
     ],
     data: Data,
     split: Split = "val",
