@@ -19,6 +19,7 @@ INFERENCE = IMAGES | {"model", "suppress", "compute", "compilation"}
 # that comes before it.
 ALLOWED = {
     "errors": set(),
+    "paper": set(),
     "compilation": {"errors"},
     "compute": {"errors", "compilation"},
     "geometry": {"errors"},
@@ -30,9 +31,9 @@ ALLOWED = {
     "infer": INFERENCE,
     "evaluate": BASE | {"compute", "suppress"},
     "learn": INFERENCE | {"infer", "evaluate"},
-    "reproduce": INFERENCE | {"infer", "evaluate", "learn"},
+    "reproduce": INFERENCE | {"infer", "evaluate", "learn", "paper"},
     "view": INFERENCE | {"infer", "evaluate", "learn", "reproduce", ""},
-    "cli": INFERENCE | {"infer", "evaluate", "learn", "reproduce", "view", ""},
+    "cli": INFERENCE | {"infer", "evaluate", "learn", "reproduce", "paper", "view", ""},
     # The package's own page of public names; "" is `import halfseen` itself.
     "": INFERENCE | {"infer", "evaluate", "learn", "reproduce"},
     "__main__": {"cli"},
