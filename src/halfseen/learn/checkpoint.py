@@ -71,7 +71,8 @@ def save(path: Path, trainer: Trainer, state: State, store: NegativeStore) -> No
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # From memory: where the file is no archive, np.load would leave it open.
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, zipfile.BadZipFile, EOFError, zlib.error, KeyError) as error:
         raise TrainingError(
