@@ -1,0 +1,89 @@
+"""What is said of a dataset before training starts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from halfseen.data.scenes import render_scenes
+from halfseen.data.voc import read_voc
+from halfseen.data.voc_writer import write_voc
+from halfseen.errors import SettingsError, TrainingError
+from halfseen.learn.check import best_overlaps, check, estimate_memory, estimate_seconds
+from halfseen.learn.plan import make_plan
+from halfseen.learn.trainer import Trainer
+from tiny_training import boxed, dataset, tiny_scenes, tiny_settings
+
+
+def test_overlaps_from_geometry_are_those_that_training_finds() -> None:
+    settings = tiny_settings()
+    plan = make_plan(tiny_scenes(), "car", settings)
+    found = best_overlaps(tiny_scenes(), plan, settings)
+    with Trainer(tiny_scenes(), "car", settings, 1) as trainer:
+        np.testing.assert_allclose(found, [best for _, best in trainer.bags], atol=1e-12)
+        assert trainer.shapes == plan.shapes
+        assert trainer.mining == plan.mining
+
+
+def test_the_summary_counts_what_training_would_use() -> None:
+    scenes = tiny_scenes()
+    found = check(scenes, "car", tiny_settings(), cores=1)
+    usable = [t[~t.difficult & ~t.crowd] for t in scenes]
+    assert found.images == len(scenes)
+    assert found.objects == sum(len(t) for t in usable)
+    assert found.whole == sum(int((~t.truncated & ~t.occluded).sum()) for t in usable)
+    assert sum(part.objects for part in found.components) == found.whole
+    assert found.problems == ()
+    assert found.seconds > 0
+
+
+def test_boxes_out_of_reach_are_named_with_file_box_and_overlap() -> None:
+    large = [[10.0, 10, 70, 50], [30, 20, 100, 65]]
+    found = check(dataset(boxed([*large, [50.0, 40, 53, 42]])), "car", tiny_settings(), cores=1)
+    [missed] = found.unreached
+    assert missed.box == (50, 40, 53, 42)
+    assert missed.file == "noise"
+    assert 0 < missed.overlap < 0.1
+
+
+def test_unreadable_files_are_named_and_the_others_counted(tmp_path: Path) -> None:
+    write_voc(tiny_scenes(), tmp_path, "train", "png")
+    scenes = read_voc(tmp_path, "train")
+    broken = Path(str(scenes[2].source))
+    broken.write_bytes(broken.read_bytes()[:400])
+    found = check(scenes, "car", tiny_settings(mining_images=100), cores=1)
+    assert found.unreadable == (2,)
+    [line] = found.problems
+    assert str(broken) in line
+
+
+def test_progress_ends_with_all_images_that_training_reads() -> None:
+    seen: list[tuple[int, int]] = []
+    found = check(
+        tiny_scenes(), "car", tiny_settings(), cores=2, on_done=lambda *now: seen.append(now)
+    )
+    assert seen[-1] == (found.read, found.read)
+
+
+def test_estimates_grow_with_the_work() -> None:
+    scenes = tiny_scenes()
+
+    def estimates(**changes: int) -> tuple[int, float]:
+        settings = tiny_settings(**changes)
+        plan = make_plan(scenes, "car", settings)
+        return estimate_memory(scenes, plan, settings), estimate_seconds(scenes, plan, settings)
+
+    small, large = estimates(mining_images=4), estimates(mining_images=14)
+    assert large[0] > small[0]
+    assert large[1] > small[1]
+    assert estimates(rounds=8)[1] > estimates(rounds=2)[1]
+    assert estimates(cache_bytes=0)[0] < estimates()[0]
+
+
+def test_a_typo_gets_the_nearest_class_and_too_little_data_its_reason() -> None:
+    with pytest.raises(SettingsError, match="did you mean 'car'"):
+        check(tiny_scenes(), "ca", tiny_settings())
+    none = replace(render_scenes(0, 1), truths=(boxed([], label="car"),))
+    with pytest.raises(TrainingError, match="found 0 among 0"):
+        check(none, "car", tiny_settings())
