@@ -22,8 +22,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from halfseen.detections import Detections
 from halfseen.suppress import covering
-from halfseen.suppress.components import connected, solve_easy
+from halfseen.suppress.components import connected
 from halfseen.suppress.covering import Covering
+from halfseen.suppress.easy import solve_easy
 from halfseen.suppress.interpretation import best_first
 from halfseen.suppress.kernels import block_conflicts, merge_atoms
 from halfseen.suppress.scene import scene_of
@@ -127,7 +128,7 @@ def timed(call: Any, *arguments: Any, **options: Any) -> tuple[Any, float]:
 
 
 def real_sets() -> dict[str, Any]:
-    """Part 1. The keys without a prefix are of the default energy, the slower one of the two."""
+    """Part 1. The keys without a prefix are of the default energy."""
     figures: dict[str, Any] = {"images": 0}
     for energy, prefix in (("odds", ""), ("paper", "paper_energy_")):
         everything: list[tuple[bool, float]] = []

@@ -1,5 +1,7 @@
 """The exact solver of covering suppression against all subsets, HiGHS and cases made to be hard."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -104,7 +106,7 @@ def test_all_subsets(
     rng = np.random.default_rng(most)
     for _ in range(cases):
         value, cover, conflict, price = random_case(rng, int(rng.integers(least, most + 1)))
-        solved = maximise(value, pack(cover), pack(conflict), price=price)
+        solved = maximise(value, pack(cover), pack(conflict), price=price, max_seconds=60)
         assert solved.optimal
         assert solved.energy == pytest.approx(brute_force(value, cover, conflict, price), rel=1e-9)
         check(solved, value, cover, conflict, price)
@@ -144,7 +146,7 @@ def star(count: int) -> tuple[NDArray[np.float64], Matrix, Matrix, float]:
 def test_hard_structures(monkeypatch: pytest.MonkeyPatch, easy: int, make, count: int) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(solver, "EASY_NODES", easy)
     value, cover, conflict, price = make(count)
-    solved = maximise(value, pack(cover), pack(conflict), price=price)
+    solved = maximise(value, pack(cover), pack(conflict), price=price, max_seconds=60)
     assert solved.optimal
     assert solved.energy == pytest.approx(brute_force(value, cover, conflict, price), rel=1e-9)
     check(solved, value, cover, conflict, price)
@@ -208,7 +210,7 @@ def test_highs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     case = cluster(rng, 30 + 4 * seed, float(rng.choice([0.3, 0.5])))
     value, cover, conflict, _ = case
-    solved = maximise(value, pack(cover), pack(conflict))
+    solved = maximise(value, pack(cover), pack(conflict), max_seconds=60)
     assert solved.optimal
     assert solved.energy == pytest.approx(highs(*case), rel=1e-7)
     check(solved, *case)
@@ -227,7 +229,7 @@ def test_a_limit_leaves_a_proven_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         assert greedy.energy <= best.energy <= greedy.bound * (1 + 1e-12)
         for nodes, easy in ((0, 0), (0, 5), (2, 5)):
             monkeypatch.setattr(solver, "EASY_NODES", easy)
-            limited = maximise(*arguments, max_nodes=nodes)
+            limited = maximise(*arguments, max_nodes=nodes, max_seconds=60)
             monkeypatch.undo()
             check(limited, value, cover, conflict, price)
             assert greedy.energy * (1 - 1e-12) <= limited.energy <= best.energy * (1 + 1e-12)
@@ -244,6 +246,22 @@ def test_no_time_still_gives_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     check(limited, value, cover, conflict, price)
     assert not limited.optimal
     assert limited.bound > limited.energy
+
+
+def test_compiling_does_not_count_as_time() -> None:
+    """The first call runs every kernel of the long search before the clock starts."""
+    solver._compile.cache_clear()
+    entered: list[str] = []
+    long_search = solver._search_long
+
+    def watched(*arguments: Any) -> Any:
+        entered.append("long search")
+        return long_search(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solver, "_search_long", watched)
+        solver._compile()
+    assert entered
 
 
 def test_dominated_candidates_are_not_missed() -> None:

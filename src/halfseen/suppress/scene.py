@@ -47,7 +47,7 @@ def scene_of(found: Detections, block: float = 8.0) -> Scene:
     flags = [np.ravel(grid) for grid in found.visibility]
     shape = np.array([grid.shape for grid in found.visibility], dtype=np.int64).reshape(-1, 2)
     whole, visible = rasterise(
-        np.ascontiguousarray(found.window), np.concatenate([np.zeros(0, bool), *flags]), shape,
+        np.array(found.window, order="C"), np.concatenate([np.zeros(0, bool), *flags]), shape,
         float(block), rows, columns,
     )  # fmt: skip
     box = found.clipped
