@@ -174,12 +174,19 @@ class Trainer:
             return self._model(state, objective, final=True)
 
     def with_method(self, method: Method) -> Trainer:
-        """A trainer of another method that shares the features, and the start if it is done.
+        """A trainer of another method that shares the features, and the start if it is done."""
+        return self.with_settings(method=method)
 
-        The start knows neither u nor u_t, so it is the same for every method.
+    def with_settings(self, **changes: Any) -> Trainer:
+        """A trainer of other settings that shares the features; the changes must not concern them.
+
+        The start knows neither u nor u_t, so it is the same for every method and alpha, and shared
+        as well if it is done.
         """
         other = copy.copy(self)
-        other.settings = replace(self.settings, method=method)
+        other.settings = replace(self.settings, **changes)
+        if not changes.keys() <= {"method", "alpha", "one_u"}:
+            other._started = None
         return other
 
     def _map(self, function: Callable[..., Any], *items: Any) -> Iterator[Any]:
