@@ -117,19 +117,10 @@ def test_a_damaged_checkpoint_is_refused_at_every_byte(tmp_path: Path) -> None:
         cuts = [whole[:k] for k in (0, 1, len(whole) // 3, len(whole) - 30)]
         places = np.random.default_rng(0).integers(0, len(whole), 25)
         flips = [whole[:k] + bytes([whole[k] ^ 0x55]) + whole[k + 1 :] for k in places.tolist()]
-        refused = []
         for content in [*cuts, *flips, b"not a checkpoint"]:
             file.write_bytes(content)
-            try:
-                state = checkpoint.load(file, trainer)
-                checkpoint.load_keys(file)
-            except TrainingError as error:
-                refused.append(str(error))
-            else:  # a flipped bit of a file's date, say, changes nothing
-                file.write_bytes(whole)
-                np.testing.assert_array_equal(state.vector, checkpoint.load(file, trainer).vector)
-    assert len(refused) > 20
-    assert all("\n" not in line and "delete it" in line for line in refused)
+            with pytest.raises(TrainingError, match=r"damaged.*delete it"):
+                checkpoint.load(file, trainer)
 
 
 @pytest.mark.parametrize("change", ["settings", "class", "boxes"])
@@ -154,6 +145,15 @@ def test_a_checkpoint_of_something_else_is_refused(change: str, tmp_path: Path) 
 def renamed(data: Dataset, label: str) -> Dataset:
     truths = tuple(replace(t, label=np.full(len(t), label)) for t in data)
     return replace(data, classes=(label,), truths=truths)
+
+
+def test_features_serve_other_settings_without_a_trace(unbroken: Mixture, tmp_path: Path) -> None:
+    """What ran before on the same features does not change a model."""
+    with Trainer(tiny_scenes(), "car", tiny_settings(method="BLT"), 1) as trainer:
+        trainer.run()
+        trainer.with_settings(regularisation=1.0, method="VIS").run()
+        model = trainer.with_method("VIS").run()
+    assert as_bytes(model, tmp_path) == as_bytes(unbroken, tmp_path)
 
 
 @pytest.mark.parametrize("method", ["BL", "BLT", "VIS"])

@@ -12,7 +12,18 @@ from typing import Annotated
 
 import typer
 
-from halfseen.cli import check, demo, detect, evaluate, reproduce, scenes, suppress, train
+from halfseen.cli import (
+    check,
+    demo,
+    detect,
+    evaluate,
+    reproduce,
+    scenes,
+    serve,
+    suppress,
+    train,
+    tune,
+)
 from halfseen.cli.terminal import complain
 from halfseen.errors import HalfseenError, SettingsError
 
@@ -28,7 +39,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, scenes, check, train, detect, suppress, evaluate, reproduce):
+for module in (demo, scenes, check, train, tune, detect, suppress, evaluate, reproduce, serve):
     app.command(module.NAME)(module.command)
 
 

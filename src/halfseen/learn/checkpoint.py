@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
-import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from halfseen.learn.trainer import Round, State, Trainer
 
 VERSION = 1
+DIGEST = 32  # bytes of SHA-256 that stand before the archive
 
 
 def fingerprint(trainer: Trainer) -> str:
@@ -61,7 +60,8 @@ def save(path: Path, trainer: Trainer, state: State, store: NegativeStore) -> No
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
     try:
-        write_atomically(path, content.getvalue())
+        archive = content.getvalue()
+        write_atomically(path, hashlib.sha256(archive).digest() + archive)
     except OSError as error:
         raise TrainingError(
             f"{path}: the checkpoint cannot be written: {error.strerror}; nothing learnt before "
@@ -71,13 +71,14 @@ def save(path: Path, trainer: Trainer, state: State, store: NegativeStore) -> No
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        # From memory: where the file is no archive, np.load would leave it open.
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, zlib.error, KeyError) as error:
-        raise TrainingError(
-            f"{path}: not a checkpoint of halfseen ({error}); delete it to start anew"
-        ) from None
+        content = path.read_bytes()
+    except OSError as error:
+        raise TrainingError(f"{path}: cannot be read: {error.strerror}") from None
+    digest, archive = content[:DIGEST], content[DIGEST:]
+    if digest != hashlib.sha256(archive).digest():
+        raise TrainingError(f"{path}: a damaged checkpoint, or none; delete it to start anew")
+    with np.load(io.BytesIO(archive), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
 
 
 def load(path: Path, trainer: Trainer) -> State:
@@ -85,22 +86,17 @@ def load(path: Path, trainer: Trainer) -> State:
     from halfseen.learn.trainer import State
 
     arrays = _read(path)
-    try:
-        header = json.loads(arrays["header"].tobytes())
-        if header["fingerprint"] != fingerprint(trainer):
-            raise TrainingError(
-                f"{path}: belongs to other data or settings; go on with those it was started "
-                "with, or delete it to start anew"
-            )
-        flags = np.split(arrays["flags"], np.cumsum(arrays["flag_counts"])[:-1])
-        rows = [tuple(int(v) for v in row) for row in arrays["latent"]]
-        history = [_as_round(entry) for entry in header["history"]]
-        assignments = trainer.reassign(rows, flags)  # type: ignore[arg-type]
-        return State(header["stage"], header["round"], arrays["vector"], assignments, history)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    header = json.loads(arrays["header"].tobytes())
+    if header["fingerprint"] != fingerprint(trainer):
         raise TrainingError(
-            f"{path}: damaged checkpoint ({error}); delete it to start anew"
-        ) from None
+            f"{path}: belongs to other data or settings; go on with those it was started with, or "
+            "delete it to start anew"
+        )
+    flags = np.split(arrays["flags"], np.cumsum(arrays["flag_counts"])[:-1])
+    rows = [tuple(int(v) for v in row) for row in arrays["latent"]]
+    history = [_as_round(entry) for entry in header["history"]]
+    assignments = trainer.reassign(rows, flags)  # type: ignore[arg-type]
+    return State(header["stage"], header["round"], arrays["vector"], assignments, history)
 
 
 def _as_round(entry: dict[str, Any]) -> Round:
