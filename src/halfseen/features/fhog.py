@@ -65,7 +65,9 @@ class Fhog:
         from halfseen.features import kernels
 
         hist = kernels.signed_histograms(level, self.cell, self.directions)
-        return kernels.felzenszwalb_channels(hist, self.clip, 1e-4)
+        blocks = np.empty((*self.grid(*level.shape[1:]), self.channels), np.float32)
+        kernels.felzenszwalb_channels(hist, self.clip, 1e-4, blocks)
+        return blocks
 
     def options(self) -> dict[str, Any]:
         return {"cell": self.cell, "clip": self.clip}

@@ -62,10 +62,12 @@ class Hog:
     def __call__(self, level: NDArray[np.float32]) -> NDArray[np.float32]:
         from halfseen.features import kernels
 
-        if self.grid(*level.shape[1:]) == (0, 0):
-            return np.zeros((0, 0, self.channels), np.float32)
-        votes = kernels.soft_histograms if self.interpolate else kernels.hard_histograms
-        return kernels.normalise_blocks(votes(level, self.cell, self.bins), self.clip, 1e-2)
+        blocks = np.empty((*self.grid(*level.shape[1:]), self.channels), np.float32)
+        if blocks.size:
+            votes = kernels.soft_histograms if self.interpolate else kernels.hard_histograms
+            hist = votes(level, self.cell, self.bins)
+            kernels.normalise_blocks(hist, self.clip, 1e-2, blocks)
+        return blocks
 
     def options(self) -> dict[str, Any]:
         return {

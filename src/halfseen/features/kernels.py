@@ -15,53 +15,63 @@ Indices = NDArray[np.uintp]
 
 
 @njit(cache=True, nogil=True)
-def to_planar(image: NDArray[np.uint8]) -> Floats:
+def to_planar(image: NDArray[np.uint8], planar: Floats) -> None:
     """(height, width, channels) uint8 to (channels, height, width) float32."""
     height, width, channels = image.shape
-    planar = np.empty((channels, height, width), np.float32)
     for c in range(channels):
         for y in range(height):
             for x in range(width):
                 planar[c, y, x] = image[y, x, c]
-    return planar
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def resample(
-    source: Floats, ystart: Indices, yweight: Floats, xstart: Indices, xweight: Floats
-) -> Floats:
+    source: Floats, ystart: Indices, yweight: Floats, xstart: Indices, xweight: Floats, out: Floats
+) -> None:
     """out[y, x] = sum_ij yweight[i, y] xweight[j, x] source[ystart[y] + i, xstart[x] + j]."""
     channels, _, width_in = source.shape
     height, width = ystart.shape[0], xstart.shape[0]
-    out = np.empty((channels, height, width), np.float32)
-    line = np.empty(width_in, np.float32)
-    for c in range(channels):
-        for y in range(height):
-            for i in range(yweight.shape[0]):
-                weight = yweight[i, y]
-                row = source[c, ystart[y] + np.uintp(i)]
-                if i == 0:
-                    for x in range(width_in):
-                        line[x] = weight * row[x]
-                elif weight != 0:
-                    for x in range(width_in):
-                        line[x] += weight * row[x]
-            target = out[c, y]
-            if xweight.shape[0] == 3:
-                for x in range(width):
-                    k = xstart[x]
-                    target[x] = (
-                        xweight[0, x] * line[k]
-                        + xweight[1, x] * line[k + np.uintp(1)]
-                        + xweight[2, x] * line[k + np.uintp(2)]
-                    )
+    lines = np.empty((channels, width_in), np.float32)
+    for y in range(height):
+        for c in range(channels):
+            line = lines[c]
+            start = ystart[y]
+            if yweight.shape[0] == 3:
+                a, b, d = yweight[0, y], yweight[1, y], yweight[2, y]
+                upper, middle = source[c, start], source[c, start + np.uintp(1)]
+                lower = source[c, start + np.uintp(2)]
+                for x in range(width_in):
+                    line[x] = a * upper[x] + b * middle[x] + d * lower[x]
             else:
+                line[:] = 0
+                for i in range(yweight.shape[0]):
+                    row = source[c, start + np.uintp(i)]
+                    for x in range(width_in):
+                        line[x] += yweight[i, y] * row[x]
+        if channels == 3 and xweight.shape[0] == 3:
+            _shrink_colours(lines, xstart, xweight, out, y)
+        else:
+            for c in range(channels):
                 for x in range(width):
                     total = np.float32(0)
                     for j in range(xweight.shape[0]):
-                        total += xweight[j, x] * line[xstart[x] + np.uintp(j)]
-                    target[x] = total
-    return out
+                        total += xweight[j, x] * lines[c, xstart[x] + np.uintp(j)]
+                    out[c, y, x] = total
+
+
+@njit(cache=True, nogil=True, fastmath=True, inline="always")
+def _shrink_colours(lines: Floats, xstart: Indices, xweight: Floats, out: Floats, y: int) -> None:
+    """A row of three channels by three taps, most of a pyramid's work: they share the look-ups."""
+    first, second, third = xweight[0], xweight[1], xweight[2]
+    red, green, blue = lines[0], lines[1], lines[2]
+    red_out, green_out, blue_out = out[0, y], out[1, y], out[2, y]
+    for x in range(xstart.shape[0]):
+        i = xstart[x]
+        j, k = i + np.uintp(1), i + np.uintp(2)
+        a, b, c = first[x], second[x], third[x]
+        red_out[x] = a * red[i] + b * red[j] + c * red[k]
+        green_out[x] = a * green[i] + b * green[j] + c * green[k]
+        blue_out[x] = a * blue[i] + b * blue[j] + c * blue[k]
 
 
 @njit(cache=True, nogil=True, fastmath=True, inline="always")
@@ -72,27 +82,32 @@ def _gradient_row(level: Floats, y: int, dx: Floats, dy: Floats, best: Floats) -
     """
     channels, height, width = level.shape
     above, below = max(y - 1, 0), min(y + 1, height - 1)
-    for c in range(channels):
-        row, up, down = level[c, y], level[c, above], level[c, below]
-        if c == 0:
-            for x in range(1, width - 1):
-                dx[x] = row[x + 1] - row[x - 1]
-                dy[x] = down[x] - up[x]
-                best[x] = dx[x] * dx[x] + dy[x] * dy[x]
-        else:
-            for x in range(1, width - 1):
-                gx = row[x + 1] - row[x - 1]
-                gy = down[x] - up[x]
-                size = gx * gx + gy * gy
-                more = size > best[x]
-                dx[x] = gx if more else dx[x]
-                dy[x] = gy if more else dy[x]
-                best[x] = size if more else best[x]
-        for x in (0, width - 1):
-            gx = row[min(x + 1, width - 1)] - row[max(x - 1, 0)]
-            gy = down[x] - up[x]
+    # Three channels in one pass; of a grey level all three are the same.
+    row_a, up_a, down_a = level[0, y], level[0, above], level[0, below]
+    b, c = min(1, channels - 1), min(2, channels - 1)
+    row_b, up_b, down_b = level[b, y], level[b, above], level[b, below]
+    row_c, up_c, down_c = level[c, y], level[c, above], level[c, below]
+    for x in range(1, width - 1):
+        gx, gy = row_a[x + 1] - row_a[x - 1], down_a[x] - up_a[x]
+        size = gx * gx + gy * gy
+        other_x, other_y = row_b[x + 1] - row_b[x - 1], down_b[x] - up_b[x]
+        other = other_x * other_x + other_y * other_y
+        more = other > size
+        gx = other_x if more else gx
+        gy = other_y if more else gy
+        size = other if more else size
+        other_x, other_y = row_c[x + 1] - row_c[x - 1], down_c[x] - up_c[x]
+        other = other_x * other_x + other_y * other_y
+        more = other > size
+        dx[x] = other_x if more else gx
+        dy[x] = other_y if more else gy
+        best[x] = other if more else size
+    for x in (0, width - 1):
+        for k in range(channels):
+            gx = level[k, y, min(x + 1, width - 1)] - level[k, y, max(x - 1, 0)]
+            gy = level[k, below, x] - level[k, above, x]
             size = gx * gx + gy * gy
-            if c == 0 or size > best[x]:
+            if k == 0 or size > best[x]:
                 dx[x], dy[x], best[x] = gx, gy, size
 
 
@@ -103,27 +118,25 @@ def soft_histograms(level: Floats, cell: int, bins: int) -> Floats:
     A pixel's magnitude is shared linearly between the two nearest bins and bilinearly between the
     four nearest cells. Bin k is centred at (k + 0.5) pi / bins. Pixels beyond the last whole cell
     do not vote.
+
+    Votes are gathered by gap, which is what lies between the centres of two neighbouring cells of a
+    row: for each gap and bin one number for the cell on its left and one for that on its right, so
+    that a pixel's four votes are neighbours in memory. A bin too many takes the votes that wrap.
     """
     _, height, width = level.shape
     rows, cols = height // cell, width // cell
     used = cols * cell
-    # One cell of margin all around takes the votes of the border pixels' outer halves.
-    hist = np.zeros((rows + 2, cols + 2, bins), np.float32)
-    flat = hist.reshape((rows + 2, (cols + 2) * bins))
-    line = np.zeros((cols + 2) * bins, np.float32)
+    stride = 2 * (bins + 1)
+    # Two more at the end: an angle just below the first bin's centre may round to the bin too many,
+    # and then gives the bin after it a vote of 0.
+    length = (cols + 1) * stride + 2
+    gaps, line = np.zeros((rows + 1, length), np.float32), np.zeros(length, np.float32)
     dx, dy = np.empty(width, np.float32), np.empty(width, np.float32)
     best = np.empty(width, np.float32)
     low_vote, high_vote = np.empty(width, np.float32), np.empty(width, np.float32)
-    low_bin = np.empty(width, np.int32)
-    base, near = np.empty(used, np.uintp), np.empty(used, np.float32)
-    for x in range(used):
-        place = (x + 0.5) / cell - 0.5
-        left = math.floor(place)
-        base[x] = (left + 1) * bins
-        near[x] = 1 - (place - left)
-    step = np.uintp(bins)
+    low_place = np.empty(width, np.uint32)
     per_radian = np.float32(bins / math.pi)
-    half = np.float32(0.5)
+    half, one, turn = np.float32(0.5), np.float32(1), np.float32(bins)
     for y in range(rows * cell):
         _gradient_row(level, y, dx, dy, best)
         for x in range(used):
@@ -141,32 +154,51 @@ def soft_histograms(level: Floats, cell: int, bins: int) -> Floats:
             )  # fmt: skip
             angle = np.float32(math.pi / 2) - angle if ay > ax else angle
             angle = np.float32(math.pi) - angle if dx[x] * dy[x] < 0 else angle
-            place_bin = angle * per_radian - half
-            whole = math.floor(place_bin)
-            part = place_bin - whole
+            place = angle * per_radian - half
+            place = place + turn if place < 0 else place
+            low = np.int32(place)
             size = math.sqrt(best[x])
-            high_vote[x] = size * part
-            low_vote[x] = size - size * part
-            low_bin[x] = np.int32(whole)
-        line[:] = 0
-        for x in range(used):
-            low = low_bin[x]
-            low_place = base[x] + np.uintp(low if low >= 0 else bins - 1)
-            high_place = base[x] + np.uintp(low + 1 if low + 1 < bins else 0)
-            share = near[x]
-            first, second = low_vote[x], high_vote[x]
-            line[low_place] += share * first
-            line[high_place] += share * second
-            line[low_place + step] += first - share * first
-            line[high_place + step] += second - share * second
-        place_y = (y + 0.5) / cell - 0.5
-        top = math.floor(place_y)
-        part_y = np.float32(place_y - top)
-        upper, lower = flat[top + 1], flat[top + 2]
-        for k in range(line.shape[0]):
-            upper[k] += (1 - part_y) * line[k]
-            lower[k] += part_y * line[k]
-    return hist[1:-1, 1:-1].copy()
+            high_vote[x] = size * (place - np.float32(low))
+            low_vote[x] = size - high_vote[x]
+            low_place[x] = np.uint32(2 * low)
+        # Pixels one cell apart in turn: neighbours would wait for each other's sums.
+        for start in range(cell):
+            centre = (start + 0.5) / cell - 0.5
+            gap = math.floor(centre)
+            right = np.float32(centre - gap)
+            left = one - right
+            base, pixel = np.uintp((gap + 1) * stride), np.uintp(start)
+            for _ in range(cols):
+                low_k = base + np.uintp(low_place[pixel])
+                high_k = low_k + np.uintp(2)
+                votes, more = low_vote[pixel], high_vote[pixel]
+                low_left = line[low_k] + left * votes
+                low_right = line[low_k + np.uintp(1)] + right * votes
+                high_left = line[high_k] + left * more
+                high_right = line[high_k + np.uintp(1)] + right * more
+                line[low_k] = low_left
+                line[low_k + np.uintp(1)] = low_right
+                line[high_k] = high_left
+                line[high_k + np.uintp(1)] = high_right
+                base += np.uintp(stride)
+                pixel += np.uintp(cell)
+        centre = (y + 0.5) / cell - 0.5
+        top = math.floor(centre)
+        below = np.float32(centre - top)
+        above = one - below if top >= 0 else np.float32(0)
+        upper, lower = gaps[max(top, 0)], gaps[top + 1]
+        for k in range(length):
+            upper[k] += above * line[k]
+            lower[k] += below * line[k]
+            line[k] = 0
+    hist = np.empty((rows, cols, bins), np.float32)
+    for r in range(rows):
+        for c in range(cols):
+            before, after = gaps[r, c * stride + 1 :], gaps[r, (c + 1) * stride :]
+            for k in range(bins):
+                hist[r, c, k] = before[2 * k] + after[2 * k]
+            hist[r, c, 0] += before[2 * bins] + after[2 * bins]
+    return hist
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -187,41 +219,41 @@ def hard_histograms(level: Floats, cell: int, bins: int) -> Floats:
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def normalise_blocks(hist: Floats, clip: float, epsilon: float) -> Floats:
-    """L2-Hys over 2x2 cells: (rows - 1, cols - 1, 4 bins).
+def normalise_blocks(hist: Floats, clip: float, epsilon: float, blocks: Floats) -> None:
+    """L2-Hys over 2x2 cells of (rows, cols, bins): fills blocks (rows - 1, cols - 1, 4 bins).
 
     v / sqrt(|v|^2 + eps^2), clipped, and normalised once more the same way.
     """
     rows, cols, bins = hist.shape
-    blocks = np.empty((rows - 1, cols - 1, 4 * bins), np.float32)
+    pair = 2 * bins
+    lines = hist.reshape((rows, cols * bins))
     limit = np.float32(clip)
     square = np.float32(epsilon * epsilon)
     energy = np.zeros((2, cols), np.float32)
-    for c in range(cols):
-        for k in range(bins):
-            energy[0, c] += hist[0, c, k] * hist[0, c, k]
-    for r in range(rows - 1):
-        upper, lower = energy[r % 2], energy[(r + 1) % 2]
+    for r in range(rows):
+        upper, lower = energy[(r + 1) % 2], energy[r % 2]
         for c in range(cols):
             total = np.float32(0)
             for k in range(bins):
-                total += hist[r + 1, c, k] * hist[r + 1, c, k]
+                total += hist[r, c, k] * hist[r, c, k]
             lower[c] = total
+        if r == 0:
+            continue
         for c in range(cols - 1):
             scale = 1 / math.sqrt(upper[c] + upper[c + 1] + lower[c] + lower[c + 1] + square)
-            block = blocks[r, c]
-            for k in range(bins):
-                block[k] = min(scale * hist[r, c, k], limit)
-                block[bins + k] = min(scale * hist[r, c + 1, k], limit)
-                block[2 * bins + k] = min(scale * hist[r + 1, c, k], limit)
-                block[3 * bins + k] = min(scale * hist[r + 1, c + 1, k], limit)
+            block = blocks[r - 1, c]
+            # The two cells of a row lie side by side.
+            above = lines[r - 1, c * bins : c * bins + pair]
+            below = lines[r, c * bins : c * bins + pair]
             total = np.float32(0)
-            for k in range(4 * bins):
-                total += block[k] * block[k]
+            for k in range(pair):
+                a, b = min(scale * above[k], limit), min(scale * below[k], limit)
+                total += a * a + b * b
+                block[k] = a
+                block[pair + k] = b
             scale = 1 / math.sqrt(total + square)
-            for k in range(4 * bins):
+            for k in range(2 * pair):
                 block[k] *= scale
-    return blocks
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -283,8 +315,8 @@ def signed_histograms(level: Floats, cell: int, directions: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def felzenszwalb_channels(hist: Floats, clip: float, epsilon: float) -> Floats:
-    """(rows, cols, 3 n + 4): n signed pairs, their unsigned sums, and four texture energies.
+def felzenszwalb_channels(hist: Floats, clip: float, epsilon: float, out: Floats) -> None:
+    """Fills out (rows, cols, 3 n + 4): n signed pairs, their unsigned sums, four texture energies.
 
     Each cell is normalised by the four 2x2 neighbourhoods that hold it; at the border the missing
     cells repeat the nearest ones.
@@ -303,7 +335,6 @@ def felzenszwalb_channels(hist: Floats, clip: float, epsilon: float) -> Floats:
     energy[-1, 1:-1] = energy[-2, 1:-1]
     energy[:, 0] = energy[:, 1]
     energy[:, -1] = energy[:, -2]
-    out = np.empty((rows, cols, bins + count + 4), np.float32)
     limit, tiny = np.float32(clip), np.float32(epsilon)
     half = np.float32(0.5)
     scale = np.empty(4, np.float32)
@@ -336,4 +367,3 @@ def felzenszwalb_channels(hist: Floats, clip: float, epsilon: float) -> Floats:
             cell_out[bins + count + 1] = weight * t1
             cell_out[bins + count + 2] = weight * t2
             cell_out[bins + count + 3] = weight * t3
-    return out

@@ -65,7 +65,8 @@ def levels(
     from halfseen.features.kernels import to_planar
 
     height, width = image.shape[:2]
-    source = to_planar(np.ascontiguousarray(image))
+    source = np.empty((image.shape[2], height, width), np.float32)
+    to_planar(np.ascontiguousarray(image), source)
     for rows, cols in settings.sizes((height, width), fits):
         while 2 * rows <= source.shape[1] and 2 * cols <= source.shape[2]:
             source = resize(source, ((source.shape[1] + 1) // 2, (source.shape[2] + 1) // 2))
@@ -82,7 +83,9 @@ def resize(planar: Floats, size: tuple[int, int]) -> Floats:
 
     if planar.shape[1:] == size:
         return planar
-    return resample(planar, *_taps(planar.shape[1], size[0]), *_taps(planar.shape[2], size[1]))
+    out = np.empty((planar.shape[0], *size), np.float32)
+    resample(planar, *_taps(planar.shape[1], size[0]), *_taps(planar.shape[2], size[1]), out)
+    return out
 
 
 @lru_cache(maxsize=256)

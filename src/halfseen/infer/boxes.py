@@ -15,19 +15,19 @@ def place_boxes(
     shape: tuple[int, int],
     blocks: ArrayLike,
     descriptor: Descriptor,
-    scale: tuple[float, float],
+    scale: ArrayLike,
 ) -> Boxes:
-    """Pixels (N, 4) of boxes given in blocks from the corner of windows at these places.
+    """Pixels (..., N, 4) of boxes given in blocks from the corner of N windows at these places.
 
     shape   (rows, cols) of the template
-    blocks  (4,) or (N, 4)
-    scale   (x, y) of the level
+    blocks  (4,) or (..., N, 4)
+    scale   (x, y) of the level, or (N, 2) of each window's
     """
     top = y[:, None] - (shape[0] + 1) // 2
     left = x[:, None] - (shape[1] + 1) // 2
     corner = np.concatenate([left, top, left, top], axis=1)
     pixels = descriptor.offset + descriptor.cell * (corner + np.asarray(blocks, np.float64))
-    return np.asarray(pixels / np.array([*scale, *scale]))
+    return np.asarray(pixels / np.concatenate([scale, scale], axis=-1))
 
 
 def contract(full: Boxes, seen: Boxes, size: tuple[int, int]) -> Boxes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from os import PathLike
 from typing import Any
 
@@ -16,11 +17,16 @@ from halfseen.errors import SettingsError
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import Level, PyramidSettings, levels
 from halfseen.infer.boxes import contract, extent, place_boxes
-from halfseen.infer.responses import Windows, find_windows
+from halfseen.infer.responses import Search, Windows
 from halfseen.model.mixture import Mixture
 from halfseen.suppress import suppress
 
 Image = NDArray[np.uint8] | str | PathLike[str]
+
+# glibc hands freed memory back to the system beyond twice the largest block freed so far (mallopt's
+# dynamic threshold), and every image would fault its arrays in again, for a third of its time. This
+# block is never touched, so it costs nothing; its release raises the threshold.
+np.empty(31 << 20, np.uint8)
 
 
 class Detector:
@@ -56,20 +62,32 @@ class Detector:
 
     def candidates(self, image: Image, threshold: float = -1.0) -> Detections:
         """Every window that reaches the threshold, best first, before suppression."""
-        return Detections.concatenate(self.candidates_by_model(image, threshold)).sorted()
+        found = self.candidates_by_model(image, threshold)
+        return found[0] if len(found) == 1 else Detections.concatenate(found).sorted()
 
     def candidates_by_model(self, image: Image, threshold: float = -1.0) -> list[Detections]:
         """The candidates of each model apart, best first."""
         if np.isnan(threshold):
             raise SettingsError("threshold must be a number, found nan")
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
-        size = (pixels.shape[0], pixels.shape[1])
-        found = [[Detections.empty(size)] for _ in self.models]
+        found: list[Detections] = [Detections.empty(_size(pixels)) for _ in self.models]
         for group in self._groups:
+            searches = {
+                m: [
+                    Search(template, threshold, self.models[m].alpha, self.models[m].visibility)
+                    for _, _, template in self._templates[m]
+                ]
+                for m in group
+            }
+            scales = []
             for level, features in self._features(pixels, group):
-                for m in group:
-                    found[m] += self._find(m, level, features, size, threshold)
-        return [Detections.concatenate(parts).sorted() for parts in found]
+                scales.append((level.scale_x, level.scale_y))
+                for search in chain(*searches.values()):
+                    search.look(features)
+            for m in group if scales else ():
+                windows = [search.windows() for search in searches[m]]
+                found[m] = self._detections(m, windows, np.array(scales), _size(pixels))
+        return found
 
     def _features(
         self, pixels: NDArray[np.uint8], group: list[int]
@@ -78,36 +96,28 @@ class Detector:
         shapes = {c.shape for m in group for c in self.models[m].components}
         yield from feature_levels(pixels, descriptor, self.models[group[0]].pyramid, shapes)
 
-    def _find(
+    def _detections(
         self,
         m: int,
-        level: Level,
-        features: NDArray[np.float32],
+        found: list[Windows],
+        scales: NDArray[np.float64],
         size: tuple[int, int],
-        threshold: float,
-    ) -> list[Detections]:
-        """The detections of model m at one level: at each place the best template (Eqn 4)."""
+    ) -> Detections:
+        """What the windows of model m's templates say: at each place the best template (Eqn 4)."""
         model = self.models[m]
-        found = [
-            find_windows(features, template, threshold, model.alpha, model.visibility)
-            for _, _, template in self._templates[m]
-        ]
-        best = _best_at_place(found, features.shape[1] + 1)
         parts = []
         for (index, mirrored, template), windows, keep in zip(
-            self._templates[m], found, best, strict=True
+            self._templates[m], found, _best_at_place(found), strict=True
         ):
-            count = int(keep.sum())
-            if count == 0:
-                continue
             rows, cols = template.shape
-            window, full, seen = (
-                place_boxes(
-                    windows.y[keep], windows.x[keep], template.shape, blocks, model.descriptor,
-                    (level.scale_x, level.scale_y),
-                )
-                for blocks in ([0, 0, cols, rows], template.box, extent(windows.flags[keep]))
+            flags = windows.flags[keep]
+            boxes = np.empty((3, len(flags), 4))
+            boxes[0], boxes[1], boxes[2] = (0, 0, cols, rows), template.box, extent(flags)
+            window, full, seen = place_boxes(
+                windows.y[keep], windows.x[keep], template.shape, boxes, model.descriptor,
+                scales[windows.level[keep]],
             )  # fmt: skip
+            count = len(flags)
             parts.append(
                 Detections(
                     windows.score[keep].astype(np.float64),
@@ -117,11 +127,15 @@ class Detector:
                     window,
                     full,
                     contract(full, seen, size),
-                    tuple(windows.flags[keep]),
+                    tuple(flags),
                     size,
                 )
             )
-        return parts
+        return Detections.concatenate(parts).sorted()
+
+
+def _size(pixels: NDArray[np.uint8]) -> tuple[int, int]:
+    return pixels.shape[0], pixels.shape[1]
 
 
 def feature_levels(
@@ -150,13 +164,16 @@ def _shared_features(models: Sequence[Mixture]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _best_at_place(found: list[Windows], width: int) -> list[NDArray[np.bool_]]:
+def _best_at_place(found: list[Windows]) -> list[NDArray[np.bool_]]:
     """For each template's windows, whether no other template scores higher at the same place."""
-    place = np.concatenate([w.y * width + w.x for w in found])
-    score = np.concatenate([w.score for w in found])
-    order = np.lexsort((np.arange(len(place)), -score, place))
+    level, y, x, score = (
+        np.concatenate([getattr(windows, name) for windows in found])
+        for name in ("level", "y", "x", "score")
+    )
+    order = np.lexsort((-score, x, y, level))
+    place = np.stack([level, y, x])[:, order]
     first = np.ones(len(order), bool)
-    first[1:] = place[order][1:] != place[order][:-1]
+    first[1:] = (place[:, 1:] != place[:, :-1]).any(0)
     keep = np.zeros(len(order), bool)
     keep[order[first]] = True
-    return np.split(keep, np.cumsum([len(w.y) for w in found])[:-1])
+    return np.split(keep, np.cumsum([len(windows.y) for windows in found])[:-1])
