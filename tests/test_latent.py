@@ -47,9 +47,9 @@ def test_an_update_takes_the_best_of_all_windows_that_overlap_enough(visibility:
         for shape in SHAPES
     ]  # fmt: skip
     objective = Objective(1.0, 0.05, visibility, "free")
-    bag, best = collect_bags(image, box[None], np.zeros(1, bool), SHAPES, descriptor, PYRAMID, 0.6)[
-        0
-    ]
+    bag, best = collect_bags(
+        image, box[None], box[None], np.zeros(1, bool), SHAPES, descriptor, PYRAMID, 0.6
+    )[0]
     assert best > 0.6
     found = update(bag, templates, objective, descriptor, True, 0.6)
     assert found is not None
@@ -83,7 +83,7 @@ def test_an_update_takes_the_best_of_all_windows_that_overlap_enough(visibility:
 def test_an_object_that_no_window_overlaps_enough_is_left_without_one() -> None:
     speck = np.array([[50.0, 40.0, 53.0, 42.0]])
     bag, best = collect_bags(
-        tiny_scenes().image(0), speck, np.zeros(1, bool), SHAPES, Fhog(), PYRAMID, 0.7
+        tiny_scenes().image(0), speck, speck, np.zeros(1, bool), SHAPES, Fhog(), PYRAMID, 0.7
     )[0]
     assert best < 0.1
     template = Template((3, 6), np.array([0.0, 0, 6, 3]), np.zeros((18, 31)), np.zeros(3))

@@ -42,14 +42,21 @@ class Crop:
 class Bag:
     """One object with the crops of all levels at which a window may overlap it enough.
 
-    `occluded` objects are annotated by what is seen of them; a window may then be larger than the
-    box, with all that lies beyond the box hidden.
+    box         the whole object where that is known, else what is seen of it
+    seen        what is seen of it
+    occluded    whether something hides the rest
     """
 
     box: NDArray[np.float64]
+    seen: NDArray[np.float64]
+    occluded: bool
     image_size: tuple[int, int]
     crops: tuple[Crop, ...]
-    occluded: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether the annotation tells the whole from the seen."""
+        return bool((self.box != self.seen).any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +117,7 @@ def reachable_places(
 def collect_bags(
     image: NDArray[np.uint8],
     boxes: NDArray[np.float64],
+    seen: NDArray[np.float64],
     occluded: NDArray[np.bool_],
     shapes: Sequence[tuple[int, int]],
     descriptor: Descriptor,
@@ -144,8 +152,8 @@ def collect_bags(
                 part = features[top:bottom, left:right].copy()
                 crops[n].append(Crop(part, top, left, size, scale, index))
     return [
-        (Bag(box, image_size, tuple(parts), bool(hidden)), float(value))
-        for box, parts, hidden, value in zip(boxes, crops, occluded, best, strict=True)
+        (Bag(boxes[n], seen[n], bool(occluded[n]), image_size, tuple(crops[n])), float(best[n]))
+        for n in range(len(boxes))
     ]
 
 
@@ -190,11 +198,11 @@ def update(
 ) -> Assignment | None:
     """The best-scoring window whose box overlaps the object by `overlap`, or None if none does.
 
-    With visibility, an occluded object may also take a larger window that contains its box and
-    overlaps it by `COMPLETED`: the box shows what is seen, so every block beyond it is hidden.
+    With visibility, the box of what is seen of an occluded object tells more: see `_completions`.
     """
     best: Assignment | None = None
     completed = bag.occluded and objective.visibility
+    lowest = COMPLETED if completed and not bag.known else overlap
     for c, crop in enumerate(bag.crops):
         for m, template in enumerate(templates):
             for flipped in (False, True) if mirrored else (False,):
@@ -202,27 +210,19 @@ def update(
                 ious = reachable_places(
                     bag.box, bag.image_size, template.shape, box, descriptor, crop.size, crop.scale
                 )
-                lowest = COMPLETED if completed else overlap
                 y, x = np.nonzero(_within(crop, template.shape) & (ious >= lowest))
+                hidden = None
+                if completed:
+                    near = ious[y, x] >= overlap
+                    keep, hidden = _completions(bag, crop, template.shape, y, x, near, descriptor)
+                    y, x, hidden = y[keep], x[keep], hidden[keep]
+                    hidden = hidden[:, :, ::-1] if flipped else hidden
                 if not len(y):
                     continue
                 flip = descriptor.mirror if flipped else None
                 examples = windows_of(crop, template.shape, y, x, flip)
-                beyond = np.zeros(examples.outside.shape, bool)
-                if completed:
-                    beyond = _beyond(bag, crop, template.shape, y, x, descriptor)
-                    beyond[ious[y, x] >= overlap] = False
-                    kept = (ious[y, x] >= overlap) | _contains(
-                        bag, crop, template.shape, y, x, descriptor
-                    )
-                    if flipped:
-                        beyond = beyond[:, :, ::-1]
-                    examples = Examples(examples.features[kept], examples.outside[kept])
-                    beyond, y, x = beyond[kept], y[kept], x[kept]
-                    if not len(y):
-                        continue
                 scores, visible = objective.best_scores(
-                    template.weights, template.bias, examples, -np.inf, hidden=beyond
+                    template.weights, template.bias, examples, -np.inf, hidden=hidden
                 )
                 k = int(scores.argmax())
                 if best is None or scores[k] > best.score:
@@ -233,24 +233,34 @@ def update(
     return best
 
 
-def _beyond(
+def _completions(
     bag: Bag, crop: Crop, shape: tuple[int, int], y: NDArray[np.int64], x: NDArray[np.int64],
-    descriptor: Descriptor,
+    near: NDArray[np.bool_], descriptor: Descriptor,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:  # fmt: skip
+    """Which windows (N,) may show an occluded object, and which blocks (N, rows, cols) are hidden.
+
+    Where the whole object is known, every block beyond what is seen is hidden. Where only what
+    is seen is annotated, a larger window that contains it may be taken, with all beyond it hidden;
+    a window that overlaps it enough as it is (`near`) is left to inference.
+    """
+    beyond = _beyond(bag.seen, crop, shape, y, x, descriptor)
+    if bag.known:
+        return np.ones(len(y), bool), beyond
+    window = place_boxes(y, x, shape, [0, 0, shape[1], shape[0]], descriptor, crop.scale)
+    contains = intersection(window, bag.seen) >= 0.9 * area(bag.seen)
+    beyond[near] = False
+    return near | contains, beyond
+
+
+def _beyond(
+    box: NDArray[np.float64], crop: Crop, shape: tuple[int, int], y: NDArray[np.int64],
+    x: NDArray[np.int64], descriptor: Descriptor,
 ) -> NDArray[np.bool_]:  # fmt: skip
-    """(N, rows, cols) blocks whose centres lie beyond the object's box."""
+    """(N, rows, cols) blocks whose centres lie beyond a box."""
 
     def axis(k: int, place: NDArray[np.int64], blocks: int) -> NDArray[np.bool_]:
         index = place[:, None] - (blocks + 1) // 2 + np.arange(blocks) + 0.5
         centre = (descriptor.offset + descriptor.cell * index) / crop.scale[k]
-        return (centre < bag.box[k]) | (centre > bag.box[k + 2])
+        return (centre < box[k]) | (centre > box[k + 2])
 
     return axis(1, y, shape[0])[:, :, None] | axis(0, x, shape[1])[:, None, :]
-
-
-def _contains(
-    bag: Bag, crop: Crop, shape: tuple[int, int], y: NDArray[np.int64], x: NDArray[np.int64],
-    descriptor: Descriptor,
-) -> NDArray[np.bool_]:  # fmt: skip
-    """(N,) whether the window holds nearly all of the object's box."""
-    window = place_boxes(y, x, shape, [0, 0, shape[1], shape[0]], descriptor, crop.scale)
-    return np.asarray(intersection(window, bag.box) >= 0.9 * area(bag.box))

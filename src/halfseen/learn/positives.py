@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.data.dataset import Dataset
+from halfseen.detections import GroundTruth
 from halfseen.errors import TrainingError
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import resize
@@ -23,14 +24,24 @@ class Objects:
 
     image   (N,) index of its image in the dataset
     box     (N, 4) the whole object where that is known, else as annotated; cut to the image
+    seen    (N, 4) what is seen of it, as annotated
     whole   (N,) neither truncated nor occluded, so fit for the start and for the average box
-    occluded  (N,) hidden in part by something, and annotated by what is seen of it
+    occluded  (N,) hidden in part by something
     """
 
     image: NDArray[np.int64]
     box: Boxes
+    seen: Boxes
     whole: NDArray[np.bool_]
     occluded: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, i: int, truth: GroundTruth, label: str) -> Objects:
+        """Those of one image."""
+        mine = truth[(truth.label == label) & ~truth.difficult & ~truth.crowd]
+        whole = ~(mine.truncated | mine.occluded)
+        box = clip(mine.full, mine.size)
+        return cls(np.full(len(mine), i), box, mine.box, whole, mine.occluded)
 
     def __len__(self) -> int:
         return len(self.image)
@@ -38,20 +49,9 @@ class Objects:
 
 def list_objects(dataset: Dataset, label: str) -> Objects:
     """The objects of a class but difficult ones and crowds. TrainingError if none can start."""
-    rows: list[tuple[int, NDArray[np.float64], bool, bool]] = []
-    for i in range(len(dataset)):
-        truth = dataset[i]
-        for k in np.flatnonzero((truth.label == label) & ~truth.difficult & ~truth.crowd):
-            whole = not (truth.truncated[k] or truth.occluded[k])
-            known = (truth.full[k] != truth.box[k]).any()
-            rows.append(
-                (i, clip(truth.full[k], truth.size), whole, truth.occluded[k] and not known)
-            )
+    parts = [Objects.of(i, dataset[i], label) for i in range(len(dataset))]
     objects = Objects(
-        np.array([r[0] for r in rows], np.int64),
-        np.array([r[1] for r in rows], np.float64).reshape(-1, 4),
-        np.array([r[2] for r in rows], bool),
-        np.array([r[3] for r in rows], bool),
+        *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Objects))
     )
     if objects.whole.sum() < 2:
         raise TrainingError(

@@ -198,10 +198,11 @@ class Trainer:
         images = np.unique(objects.image)
 
         def collect(i: int) -> list[tuple[Bag, float]]:
+            mine = objects.image == i
             return collect_bags(
-                self.dataset.image(int(i)), objects.box[objects.image == i],
-                objects.occluded[objects.image == i], self.shapes,
-                self.descriptor, settings.pyramid, settings.positive_overlap,
+                self.dataset.image(int(i)), objects.box[mine], objects.seen[mine],
+                objects.occluded[mine], self.shapes, self.descriptor, settings.pyramid,
+                settings.positive_overlap,
             )  # fmt: skip
 
         # list_objects goes through the images in order, so the bags come in the objects' order.
