@@ -29,7 +29,7 @@ class Fhog:
     clip: float = 0.2
 
     def __post_init__(self) -> None:
-        if not (2 <= self.cell <= 64 and 0 < self.clip <= 1):
+        if not (isinstance(self.cell, int) and 2 <= self.cell <= 64 and 0 < self.clip <= 1):
             raise ModelError(f"fhog: cell must be 2..64, clip in (0, 1]; found {self.options()}")
 
     @property

@@ -32,9 +32,12 @@ class Hog:
     interpolate: bool = True
 
     def __post_init__(self) -> None:
-        if not (2 <= self.cell <= 64 and 2 <= self.bins <= 36 and 0 < self.clip <= 1):
+        whole = isinstance(self.cell, int) and isinstance(self.bins, int)
+        known = whole and 2 <= self.cell <= 64 and 2 <= self.bins <= 36
+        if not (known and 0 < self.clip <= 1 and isinstance(self.interpolate, bool)):
             raise ModelError(
-                f"hog: cell must be 2..64, bins 2..36, clip in (0, 1]; found {self.options()}"
+                f"hog: cell must be 2..64, bins 2..36, clip in (0, 1], interpolate true or false; "
+                f"found {self.options()}"
             )
 
     @property

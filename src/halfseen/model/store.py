@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from halfseen.data.files import write_atomically
 from halfseen.errors import HalfseenError, ModelError
 from halfseen.features.descriptor import make_descriptor
 from halfseen.features.pyramid import PyramidSettings
@@ -50,21 +51,10 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
         "training": model.training,
     }
     text = json.dumps(header, allow_nan=False, sort_keys=True)
-    write_atomically(Path(path), encode(tensors, {"halfseen": text}))
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all; a failure leaves what was there before."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with open(part, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        write_atomically(path, encode(tensors, {"halfseen": text}))
     except OSError as error:
-        part.unlink(missing_ok=True)
-        raise HalfseenError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise HalfseenError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def load(path: str | os.PathLike[str]) -> Mixture:
@@ -85,6 +75,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     from safetensors.numpy import load as decode
 
     try:
+        if not path.is_file():
+            found = "no such file" if not path.exists() else "a folder or device"
+            raise ModelError(f"{path}: expected a model file, found {found}")
         if path.stat().st_size > MAX_BYTES:
             raise ModelError(
                 f"{path}: expected a model of at most {MAX_BYTES >> 20} MiB, "
