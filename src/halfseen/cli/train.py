@@ -77,7 +77,7 @@ def command(
 
     report = Report(quiet)
     settings = make_settings(preset, method, seed, chosen)
-    checkpoint = out.with_name(out.name + ".checkpoint")
+    checkpoint = out.parent / f"{out.name}.checkpoint"
     _check_place(out, checkpoint, resume)
     dataset = open_dataset(data, split, images)
     with report.progress("reading images") as advance:

@@ -52,6 +52,9 @@ def command(
     overlaps: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Overlaps of suppression to try.")
     ] = None,
+    threshold: Annotated[
+        float, typer.Option(metavar="SCORE", help="The lowest score that is judged.")
+    ] = -1.0,
     preset: PresetOption = Preset.default,
     seed: Seed = 0,
     chosen: Chosen = None,
@@ -82,7 +85,7 @@ def command(
         for name, value in (("lambdas", lambdas), ("alphas", alphas), ("overlaps", overlaps))
         if value is not None
     }
-    tried = TuneSettings(folds=folds, **given)  # type: ignore[arg-type]
+    tried = TuneSettings(folds=folds, threshold=threshold, **given)
     dataset = _take(open_dataset(data, split, images), label, most, seed)
     total = sum(len(tried.values(step)) for step in STEPS) * folds
     done = 0

@@ -36,13 +36,15 @@ def write_plot(result: Tuning, label: str, path: Path) -> Path:
         figure = Figure(WIDE, layout="constrained")
         for axes, step in zip(figure.subplots(2, 2).ravel(), STEPS, strict=True):
             values = result.tried.values(step)
+            if step in ("lambda", "alpha"):
+                axes.set(xscale="log", xlim=(min(values) / 1.5, max(values) * 1.5))
+            else:
+                axes.set(xlim=(min(values) - 0.05, max(values) + 0.05))
             points(axes, 0, "mean", values, [100 * result.mean(step, v) for v in values])
             for value in values:
                 folds = [100 * ap for ap in result.aps(step, value)]
                 axes.plot([value] * len(folds), folds, ".", color="0.6", zorder=0)
             axes.axvline(result.best(step), color=hexadecimal(VERMILION), linewidth=0.8)
-            if step in ("lambda", "alpha"):
-                axes.set_xscale("log")
             axes.set(title=f"{label}: {step}", ylabel="AP, held out")
         write_atomically(path, as_png(figure))
     return path
