@@ -50,7 +50,7 @@ def block_responses(
     """
     height, width, channels = features.shape
     flat = weights.reshape(-1, channels) @ features.reshape(-1, channels).T
-    return flat.reshape(-1, height, width)
+    return flat.reshape(len(flat), height, width)
 
 
 def find_windows(

@@ -1,0 +1,235 @@
+"""Windows of a level against explicit loops: responses, padding, bounds, exact scores, strips."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from halfseen.infer import responses
+from halfseen.infer.responses import Search, Windows, block_responses, find_windows
+from halfseen.infer.visibility import chain_bound, infer_visibility
+from halfseen.infer.windows import bound_windows, gather_features, gather_windows
+from halfseen.model.component import Component
+
+Floats = NDArray[np.float32]
+# (rows, cols) of the template and of the level: odd, even, thin, single, larger than the level.
+CASES = [
+    ((3, 4), (7, 9)), ((4, 3), (9, 7)), ((5, 5), (6, 11)), ((1, 1), (4, 3)), ((1, 6), (5, 8)),
+    ((6, 1), (8, 5)), ((2, 2), (2, 2)), ((6, 7), (4, 3)), ((8, 12), (15, 20)),
+]  # fmt: skip
+
+
+def level(size: tuple[int, int], seed: int = 0, channels: int = 5) -> Floats:
+    return np.random.default_rng(seed).random((*size, channels), np.float32)
+
+
+def template(shape: tuple[int, int], seed: int = 1, channels: int = 5) -> Component:
+    """Blocks whose responses scatter around u, so that many are hidden and many are not."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(0, 0.2, (*shape, channels)).astype(np.float32)
+    return Component(weights, -0.4, -0.05, 0.03, np.array([0.0, 0.0, shape[1], shape[0]]))
+
+
+def explicit(features: Floats, component: Component) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Of all places, row by row: y, x, the responses of the blocks, which blocks are outside."""
+    height, width = features.shape[:2]
+    rows, cols = component.shape
+    ys, xs, blocks, outside = [], [], [], []
+    for y in range(height + 1):
+        for x in range(width + 1):
+            grid, out = np.zeros((rows, cols)), np.zeros((rows, cols), bool)
+            for i in range(rows):
+                for j in range(cols):
+                    row, col = y - (rows + 1) // 2 + i, x - (cols + 1) // 2 + j
+                    if 0 <= row < height and 0 <= col < width:
+                        product = component.weights[i, j].astype(np.float64) * features[row, col]
+                        grid[i, j] = product.sum()
+                    else:
+                        out[i, j] = True
+            ys.append(y)
+            xs.append(x)
+            blocks.append(grid)
+            outside.append(out)
+    return np.array(ys), np.array(xs), np.array(blocks), np.array(outside)
+
+
+def in_order(windows: Windows) -> Windows:
+    order = np.lexsort((windows.x, windows.y, windows.level))
+    return Windows(*(getattr(windows, f)[order] for f in ("level", "y", "x", "score", "flags")))
+
+
+def assert_same(found: Windows, expected: Windows, **tolerance: float) -> None:
+    found, expected = in_order(found), in_order(expected)
+    for name in ("level", "y", "x", "flags"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_allclose(found.score, expected.score, **tolerance)
+
+
+def by_exact_scores(
+    features: Floats, component: Component, threshold: float, alpha: float
+) -> Windows:
+    """Every window solved by itself, none dropped by a bound."""
+    y, x, blocks, outside = explicit(features, component)
+    scores, flags = infer_visibility(blocks, component.u, alpha, outside)
+    scores = scores + component.bias + component.u_t * outside.sum((1, 2))
+    keep = scores >= threshold
+    return Windows(np.zeros(keep.sum(), int), y[keep], x[keep], scores[keep], flags[keep])
+
+
+def between(scores: NDArray, share: float) -> float:
+    """A threshold with this share of the scores below it, between two, so that rounding cannot
+    decide."""
+    ranked = np.unique(scores.round(6))
+    k = int(share * (len(ranked) - 1))
+    return float(ranked[k] + ranked[k + 1]) / 2
+
+
+def test_block_responses_are_products_of_weights_and_features() -> None:
+    features, component = level((4, 6)), template((2, 3))
+    found = block_responses(features, component.weights)
+    assert found.shape == (6, 4, 6)
+    for i in range(6):
+        for r in range(4):
+            for c in range(6):
+                expected = float(component.weights[i // 3, i % 3] @ features[r, c])
+                assert found[i, r, c] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "size"), CASES)
+def test_all_places_without_visibility_are_the_explicit_sums(
+    shape: tuple[int, int], size: tuple[int, int]
+) -> None:
+    features, component = level(size), template(shape)
+    y, x, blocks, outside = explicit(features, component)
+    score = component.bias + blocks.sum((1, 2)) + component.u_t * outside.sum((1, 2))
+    found = find_windows(features, component, -np.inf, 0.0, False)
+    assert len(found.y) == (size[0] + 1) * (size[1] + 1)
+    assert outside.any()
+    assert_same(found, Windows(np.zeros_like(y), y, x, score, ~outside), atol=1e-5)
+    threshold = between(score, 0.5)
+    above = find_windows(features, component, threshold, 0.0, False)
+    assert 0 < len(above.y) == (score >= threshold).sum() < len(score)
+    assert above.score.min() >= threshold
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize(("shape", "size"), CASES)
+def test_windows_are_those_that_reach_the_threshold_when_all_are_solved(
+    shape: tuple[int, int], size: tuple[int, int], alpha: float
+) -> None:
+    features, component = level(size, 2), template(shape, 3)
+    everything = by_exact_scores(features, component, -np.inf, alpha)
+    assert_same(find_windows(features, component, -np.inf, alpha, True), everything, atol=1e-5)
+    for share in (0.3, 0.9):
+        threshold = between(everything.score, share)
+        expected = by_exact_scores(features, component, threshold, alpha)
+        found = find_windows(features, component, threshold, alpha, True)
+        assert 0 < len(found.y) < len(everything.y)
+        assert_same(found, expected, atol=1e-5)
+
+
+def test_a_window_at_the_threshold_itself_is_kept() -> None:
+    """The bound is summed in another order than the score, and must not lose it."""
+    features = level((12, 14), 4)
+    for seed in range(20):
+        component = template((4, 5), seed)
+        everything = find_windows(features, component, -np.inf, 0.05, True)
+        for threshold in everything.score[::17]:
+            found = find_windows(features, component, float(threshold), 0.05, True)
+            assert len(found.y) == (everything.score >= threshold).sum()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize(("shape", "size"), CASES)
+def test_the_bound_is_the_chain_bound_and_never_below_the_exact_score(
+    shape: tuple[int, int], size: tuple[int, int], alpha: float
+) -> None:
+    features, component = level(size, 5), template(shape, 6)
+    y, x, blocks, outside = explicit(features, component)
+    constant = component.bias + component.u_t * outside.sum((1, 2))
+    found = bound_windows(
+        block_responses(features, component.weights), *shape, 0, size[0], 0, size[0] + 1,
+        component.bias, component.u, component.u_t, alpha,
+    )  # fmt: skip
+    bound = found[y, x]
+    chains = chain_bound(blocks, component.u, alpha, outside) + constant
+    np.testing.assert_allclose(bound, chains, atol=2e-4)  # which is raised beyond its rounding
+    exact = infer_visibility(blocks, component.u, alpha, outside)[0] + constant
+    assert (bound >= exact - 1e-5).all()
+    plain = np.where(outside, 0, np.maximum(blocks, component.u)).sum((1, 2)) + constant
+    assert (bound <= plain + 1e-5).all()
+    if alpha == 0.3 and min(shape) > 2:
+        assert (plain - bound).mean() > 0.1
+
+
+@pytest.mark.parametrize("visibility", [False, True])
+@pytest.mark.parametrize("shape", [(3, 4), (5, 2), (1, 1), (8, 12)])
+def test_strips_and_batches_change_nothing(
+    shape: tuple[int, int], visibility: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features, component = level((41, 23), 7), template(shape, 8)
+    everything = find_windows(features, component, -np.inf, 0.05, visibility)
+    threshold = between(everything.score, 0.7)
+    whole = find_windows(features, component, threshold, 0.05, visibility)
+    assert 50 < len(whole.y) < 500
+    monkeypatch.setattr(responses, "STRIP_BYTES", 1)
+    monkeypatch.setattr(responses, "WAITING_BYTES", 1 << 10)
+    loaded = []
+    product = responses.block_responses
+
+    def counting(part: Floats, weights: Floats) -> Floats:
+        loaded.append(len(part))
+        return product(part, weights)
+
+    monkeypatch.setattr(responses, "block_responses", counting)
+    found = find_windows(features, component, threshold, 0.05, visibility)
+    assert len(loaded) > 4
+    assert max(loaded) < 2 * shape[0] + 1
+    assert_same(found, whole, atol=1e-5)
+
+
+@pytest.mark.parametrize("visibility", [False, True])
+def test_a_search_of_several_levels_finds_what_each_holds(visibility: bool) -> None:
+    component = template((3, 4), 9)
+    levels = [level(size, 10 + k) for k, size in enumerate([(12, 15), (4, 30), (3, 4), (2, 1)])]
+    search = Search(component, -0.2, 0.05, visibility)
+    for features in levels:
+        search.look(features)
+    found = in_order(search.windows())
+    for k, features in enumerate(levels):
+        alone = find_windows(features, component, -0.2, 0.05, visibility)
+        here = found.level == k
+        part = Windows(*(getattr(found, f)[here] for f in ("level", "y", "x", "score", "flags")))
+        expected = Windows(alone.level + k, alone.y, alone.x, alone.score, alone.flags)
+        assert_same(part, expected, rtol=0)
+    assert set(found.level) >= {0, 1, 2}
+
+
+@pytest.mark.parametrize("visibility", [False, True])
+def test_no_level_or_no_window_gives_empty_arrays(visibility: bool) -> None:
+    component = template((3, 4))
+    nothing = Search(component, 0.0, 0.05, visibility).windows()
+    for found in (nothing, find_windows(level((6, 6)), component, np.inf, 0.05, visibility)):
+        assert found.y.shape == found.x.shape == found.score.shape == found.level.shape == (0,)
+        assert found.flags.shape == (0, 3, 4)
+        assert found.flags.dtype == bool
+
+
+def test_gathered_windows_are_the_explicit_ones() -> None:
+    features, component = level((7, 9), 11), template((3, 4), 12)
+    y, x, blocks, outside = explicit(features, component)
+    found = gather_windows(block_responses(features, component.weights), 3, 4, 0, 7, y, x)
+    np.testing.assert_allclose(found, blocks, atol=1e-6)
+    taken, out = gather_features(features, 3, 4, y, x, 0, 0, 7, 9)
+    np.testing.assert_array_equal(out, outside)
+    assert not taken[outside].any()
+    products = np.einsum("nijq,ijq->nij", taken, component.weights)
+    np.testing.assert_allclose(products, blocks, atol=1e-5)
+
+
+def test_features_are_gathered_from_a_part_of_a_level() -> None:
+    features = level((12, 14), 13)
+    y, x = np.array([5, 6, 6]), np.array([7, 8, 9])
+    whole = gather_features(features, 3, 4, y, x, 0, 0, 12, 14)
+    part = np.ascontiguousarray(features[3:8, 5:11])
+    for found, expected in zip(gather_features(part, 3, 4, y, x, 3, 5, 12, 14), whole, strict=True):
+        np.testing.assert_array_equal(found, expected)
