@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-browser lint bench clean
 
 $(VENV)/.dev: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -14,11 +14,23 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	touch $@
 
+# Selenium, and Debian's chromium with its driver where they are missing and can be installed.
+$(VENV)/.browser: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[browser]"
+	@command -v chromedriver > /dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null \
+		&& apt-get update -qq && apt-get install -y -qq chromium chromium-driver; } \
+		|| { echo "install chromium and chromedriver first (Debian: apt install chromium-driver)"; exit 1; }
+	touch $@
+
 demo: $(VENV)/.dev
 	$(BIN)/halfseen demo -o demo
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest
+
+# SCREENSHOTS=docs/pictures also writes the pictures of the documentation.
+test-browser: $(VENV)/.browser
+	SCREENSHOTS=$(SCREENSHOTS) $(BIN)/python -m pytest tests_browser
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -26,7 +38,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 
 # Each benchmark prints one line of JSON last.
-bench: $(VENV)/.bench
+bench: $(VENV)/.bench $(VENV)/.browser
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
 clean:

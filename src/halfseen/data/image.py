@@ -46,23 +46,30 @@ def read_image(path: FilePath, limits: Limits = LIMITS, *, upright: bool = False
     because annotations are in that orientation (only in TIFF does Pillow itself apply it).
     `upright` turns them as EXIF says: for photographs that nobody has annotated.
     """
+    return decode_image(_content(Path(path), limits), str(path), limits, upright=upright)
+
+
+def decode_image(
+    content: bytes, name: str = "image", limits: Limits = LIMITS, *, upright: bool = False
+) -> Pixels:
+    """The same of a file's content; `name` is what errors call it."""
     from PIL import ImageOps
 
-    image = _decode(path, limits)
+    image = _decode(content, name, limits)
     try:
         if upright:
             with _quiet():
                 image = ImageOps.exif_transpose(image)
         return _rgb(image)
     except ImageError as error:
-        raise ImageError(f"{path}: {error}") from None
+        raise ImageError(f"{name}: {error}") from None
     except Exception as error:  # as in _decode
-        raise ImageError(f"{path}: damaged image: {_reason(error)}") from None
+        raise ImageError(f"{name}: damaged image: {_reason(error)}") from None
 
 
 def read_indices(path: FilePath, limits: Limits = LIMITS) -> Pixels:
     """The palette indices, or grey levels, of a mask file: (height, width) uint8."""
-    image = _decode(path, limits)
+    image = _decode(_content(Path(path), limits), str(path), limits)
     if image.mode not in ("P", "L"):
         raise ImageError(f"{path}: expected a palette or grey mask, found mode {image.mode}")
     return np.array(image, dtype=np.uint8)
@@ -118,23 +125,21 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _decode(path: FilePath, limits: Limits) -> Image.Image:
+def _decode(content: bytes, name: str, limits: Limits) -> Image.Image:
     """The first frame of a file, decoded, or an ImageError that names the file."""
     from PIL import Image, UnidentifiedImageError
 
-    file = Path(path)
-    if not file.exists():
-        raise ImageError(f"{file}: no such file")
-    if not file.is_file():
-        raise ImageError(f"{file}: expected an image file, found a folder or device")
+    if not content:
+        raise ImageError(f"{name}: the file is empty")
+    if len(content) > limits.image_bytes:
+        raise ImageError(f"{name}: larger than the limit of {limits.image_bytes:,} bytes")
     try:
-        content = _content(file, limits)
         with _quiet():
             image = Image.open(io.BytesIO(content), formats=_FORMATS)
         width, height = image.size
         if width * height > limits.pixels:
             raise ImageError(
-                f"{file}: {width} x {height} pixels exceed the limit of {limits.pixels:,}"
+                f"{name}: {width} x {height} pixels exceed the limit of {limits.pixels:,}"
             )
         # Of all formats TIFF alone parses metadata, and so may warn, as it decodes.
         with _quiet() if image.format == "TIFF" else contextlib.nullcontext():
@@ -143,23 +148,26 @@ def _decode(path: FilePath, limits: Limits) -> Image.Image:
         raise
     except UnidentifiedImageError:
         raise ImageError(
-            f"{file}: not an image of a known format ({', '.join(_FORMATS)})"
+            f"{name}: not an image of a known format ({', '.join(_FORMATS)})"
         ) from None
     except Image.DecompressionBombError:
-        raise ImageError(f"{file}: its pixels exceed the limit of {limits.pixels:,}") from None
+        raise ImageError(f"{name}: its pixels exceed the limit of {limits.pixels:,}") from None
     except Exception as error:  # strangers' bytes make Pillow's parsers raise almost anything
-        raise ImageError(f"{file}: damaged image: {_reason(error)}") from None
+        raise ImageError(f"{name}: damaged image: {_reason(error)}") from None
     return image
 
 
 def _content(file: Path, limits: Limits) -> bytes:
-    with file.open("rb") as stream:
-        content = stream.read(limits.image_bytes + 1)
-    if not content:
-        raise ImageError(f"{file}: the file is empty")
-    if len(content) > limits.image_bytes:
-        raise ImageError(f"{file}: larger than the limit of {limits.image_bytes:,} bytes")
-    return content
+    """The bytes of a file, one more than the limit at most."""
+    if not file.exists():
+        raise ImageError(f"{file}: no such file")
+    if not file.is_file():
+        raise ImageError(f"{file}: expected an image file, found a folder or device")
+    try:
+        with file.open("rb") as stream:
+            return stream.read(limits.image_bytes + 1)
+    except OSError as error:
+        raise ImageError(f"{file}: cannot be read: {error.strerror or error}") from None
 
 
 def _reason(error: Exception) -> str:

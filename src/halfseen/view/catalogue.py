@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
@@ -12,61 +13,55 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.data.scenes import Scene, render_scene
+from halfseen.data.scenes import Scene
 from halfseen.errors import SettingsError
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import load
-from halfseen.view.demo_models import FOLDER
+from halfseen.view.demo_models import FOLDER, show_scene
 from halfseen.view.records import Record
 
-SCENE_SEED = 2024
-SCENES: tuple[int, ...] = tuple(range(12))
-"""The scenes on offer, as numbers of `render_scene`: none of them was learnt from."""
+SCENES: tuple[int, ...] = tuple(json.loads((FOLDER / "scenes.json").read_text()))
+"""The scenes on offer, as numbers of `show_scene`."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class ModelSet:
-    """The models of one class that are compared with each other, by method.
-
-    name    what the page calls it
-    files   by method; each is read when it is first used
-    """
+    """The models of one class that are compared with each other, by their methods."""
 
     name: str
-    files: dict[str, Path]
-    _models: dict[str, Mixture] = field(default_factory=dict, repr=False)
+    models: dict[str, Mixture]
 
-    def models(self) -> dict[str, Mixture]:
-        for method, path in self.files.items():
-            if method not in self._models:
-                self._models[method] = load(path)
-        return {method: self._models[method] for method in self.files}
+    @property
+    def label(self) -> str:
+        return next(iter(self.models.values())).label
 
 
 def find_sets(given: Sequence[str | PathLike[str]] = (), shipped: Path = FOLDER) -> list[ModelSet]:
-    """The given files first, then those that ship with the package.
+    """Sets of the given files first, then of those that ship with the package.
 
     Files of the same class and different methods make one set. A file that is no model raises
     ModelError.
     """
-    sets = _grouped([Path(path) for path in given], "")
-    sets += _grouped(sorted(shipped.glob("*.safetensors")), " (shipped)")
+    sets = _grouped([Path(path) for path in given], "{}")
+    paths = sorted(shipped.glob("*.safetensors"))
+    drawn = [path for path in paths if path.name.startswith("scenes-")]
+    sets += _grouped(drawn, "{}, learnt from built-in scenes")
+    sets += _grouped([path for path in paths if path not in drawn], "{}, shipped")
     if not sets:
         raise SettingsError("no models: give model files, or make one with `halfseen train`")
     return sets
 
 
-def _grouped(paths: Sequence[Path], remark: str) -> list[ModelSet]:
+def _grouped(paths: Sequence[Path], title: str) -> list[ModelSet]:
     sets: list[ModelSet] = []
     for path in paths:
         model = load(path)
-        name = f"{model.label}{' of the scenes' if path.stem.startswith('scenes-') else ''}{remark}"
-        fitting = [s for s in sets if s.name == name and model.method not in s.files]
+        name = title.format(model.label)
+        fitting = [s for s in sets if s.name == name and model.method not in s.models]
         if not fitting:
             fitting = [ModelSet(name, {})]
             sets += fitting
-        fitting[0].files[model.method] = path
-        fitting[0]._models[model.method] = model
+        fitting[0].models[model.method] = model
     return sets
 
 
@@ -75,7 +70,7 @@ def scene(number: int) -> Scene:
     """Scene `number` of those on offer."""
     if not 0 <= number < len(SCENES):
         raise SettingsError(f"scene must be 0 to {len(SCENES) - 1}, found {number}")
-    return render_scene(SCENE_SEED, SCENES[number])
+    return show_scene(SCENES[number])
 
 
 def scene_pixels(number: int) -> NDArray[np.uint8]:

@@ -5,7 +5,7 @@ Pure functions of pixels, models and settings; they give plain JSON values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,19 +14,15 @@ from numpy.typing import NDArray
 
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
+from halfseen.features.pyramid import Level
 from halfseen.geometry import clip, iou_matrix
 from halfseen.infer.detector import Detector, feature_levels
 from halfseen.infer.windows import gather_features
 from halfseen.model.component import Component
 from halfseen.model.mixture import Mixture
 from halfseen.suppress import Interpretation, suppress
+from halfseen.view.follow import SAME, follow
 from halfseen.view.records import Record, records
-
-FLOOR = -1.5
-"""Candidates are sought down to this score, so that a score can be seen to fall below the threshold."""
-
-SAME = 0.5
-"""Intersection over union from which a detection speaks of the watched object."""
 
 MOST = 200
 """Detections sent for one method at most: more cannot be told apart."""
@@ -42,12 +38,15 @@ METHODS: dict[str, tuple[str, str]] = {
 }
 """Each method of the page: the method of its model, and its suppression."""
 
+SECONDS = 0.2
+"""For the proof that covering suppression found the best set; the page says if it did not end."""
+
 
 @dataclass(frozen=True)
 class LiveSettings:
     """What the sliders set.
 
-    threshold  the lowest score reported, -1.5 to 3
+    threshold  the lowest score reported, -1 to 3
     alpha      Ising weight, 0 to 1; None leaves the model's own
     shift      added to every component's u, -1 to 1: above 0 hiding is cheaper
     overlap    eta, the largest overlap of two reported detections, 0 to 1
@@ -59,7 +58,7 @@ class LiveSettings:
     overlap: float = 0.5
 
     def __post_init__(self) -> None:
-        ranges = {"threshold": (FLOOR, 3), "alpha": (0, 1), "shift": (-1, 1), "overlap": (0, 1)}
+        ranges = {"threshold": (-1, 3), "alpha": (0, 1), "shift": (-1, 1), "overlap": (0, 1)}
         for name, (low, high) in ranges.items():
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
@@ -83,20 +82,40 @@ def look(
     """What each method reports of an image.
 
     models   by their methods, all of one class
-    watched  the box of an object whose score is followed even below the threshold: the best
-             candidate that overlaps it by `SAME` is named for each method
+    watched  the box of an object whose score is followed even below the threshold
     """
-    names = list(models)
-    detector = Detector([settings.applied(models[name]) for name in names])
-    found = dict(zip(names, detector.candidates_by_model(image, FLOOR), strict=True))
+    own = {name: settings.applied(model) for name, model in models.items()}
+    detector = Remembering(list(own.values()))
+    found = dict(zip(own, detector.candidates_by_model(image, settings.threshold), strict=True))
+    size = (image.shape[0], image.shape[1])
+    followed: dict[str, Detections | None] = {}
+    if watched is not None:
+        for i, (name, model) in enumerate(own.items()):
+            followed[name] = follow(model, detector.levels[i], size, watched)
     return {
         "size": [image.shape[1], image.shape[0]],
         "methods": [
-            _report(method, found[own], settings, models[own], watched)
-            for method, (own, _) in METHODS.items()
-            if own in found
+            _report(method, found[name], settings, own[name], watched, followed.get(name))
+            for method, (name, _) in METHODS.items()
+            if name in own
         ],
     }
+
+
+class Remembering(Detector):
+    """A detector for one image, which keeps the features that each of its models was shown."""
+
+    def __init__(self, models: Sequence[Mixture]) -> None:
+        super().__init__(models)
+        self.levels: list[list[tuple[Level, NDArray[np.float32]]]] = [[] for _ in models]
+
+    def _features(
+        self, pixels: NDArray[np.uint8], group: list[int]
+    ) -> Iterator[tuple[Level, NDArray[np.float32]]]:
+        for pair in super()._features(pixels, group):
+            for m in group:
+                self.levels[m].append(pair)
+            yield pair
 
 
 def _report(
@@ -105,9 +124,10 @@ def _report(
     settings: LiveSettings,
     model: Mixture,
     watched: Sequence[float] | None,
+    followed: Detections | None,
 ) -> Record:
-    candidates, choice = _interpret(method, found, settings, model)
-    kept = candidates[choice.indices[:MOST]]
+    choice = _interpret(method, found, settings, model)
+    kept = found[choice.indices[:MOST]]
     reported = [
         {**record, "index": int(i), "rank": round(float(rank), 4)}
         for record, i, rank in zip(records(kept), choice.indices, choice.rank, strict=False)
@@ -115,36 +135,30 @@ def _report(
     report: Record = {
         "method": method,
         "suppression": choice.method,
-        "candidates": len(candidates),
+        "candidates": len(found),
         "optimal": choice.optimal if choice.method == "covering" else None,
         "detections": reported,
         "watched": None,
     }
-    if watched is not None:
-        near = _matches(found, watched)
-        if len(near):
-            report["watched"] = {
-                **records(found[near[:1]])[0],
-                "reported": bool(len(_matches(kept, watched))),
-            }
+    if watched is not None and followed is not None:
+        target = clip(np.asarray([watched], np.float64), found.size)
+        overlaps = iou_matrix(kept.clipped, target)[:, 0]
+        report["watched"] = {**records(followed)[0], "reported": bool((overlaps >= SAME).any())}
     return report
 
 
 def _interpret(
     method: str, found: Detections, settings: LiveSettings, model: Mixture
-) -> tuple[Detections, Interpretation]:
-    """The candidates that reach the threshold, and which of them the method keeps."""
-    candidates = found[found.score >= settings.threshold]
+) -> Interpretation:
+    """Which of the candidates the method keeps."""
     options: dict[str, Any] = {"overlap": settings.overlap}
     if METHODS[method][1] == "covering":
-        options |= {"threshold": settings.threshold, "block": model.descriptor.cell}
-    return candidates, suppress(candidates, METHODS[method][1], **options)
-
-
-def _matches(found: Detections, watched: Sequence[float]) -> NDArray[np.int64]:
-    """The detections of the watched object, best first."""
-    box = clip(np.asarray([watched], np.float64), found.size)
-    return np.flatnonzero(iou_matrix(found.clipped, box)[:, 0] >= SAME)
+        options |= {
+            "threshold": settings.threshold,
+            "block": model.descriptor.cell,
+            "max_seconds": SECONDS,
+        }
+    return suppress(found, METHODS[method][1], **options)
 
 
 def inspect(
@@ -163,8 +177,8 @@ def inspect(
         known = [name for name, (model, _) in METHODS.items() if model in models]
         raise SettingsError(f"method must be one of {', '.join(known)}, found {method!r}")
     model = settings.applied(models[own])
-    found = Detector(model).candidates(image, FLOOR)
-    candidates, choice = _interpret(method, found, settings, model)
+    candidates = Detector(model).candidates(image, settings.threshold)
+    choice = _interpret(method, candidates, settings, model)
     if index not in choice.indices:
         raise SettingsError(f"detection {index} is not among those that {method} reports")
     neighbours = []

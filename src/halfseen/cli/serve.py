@@ -1,0 +1,71 @@
+"""`halfseen serve`: the web page."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from halfseen.cli.terminal import Report
+from halfseen.errors import SettingsError
+
+NAME = "serve"
+
+
+def command(
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[MODELS]...", help="Model files to offer besides the shipped ones."
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="0 takes any that is free.")
+    ] = 8000,
+    workers: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Threads.", show_default="all cores")
+    ] = None,
+    browse: Annotated[
+        bool, typer.Option("--open", metavar="", help="Open the page in a browser.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", metavar="", help="Print only the page's address.")
+    ] = False,
+) -> int:
+    """Show a web page: cover an object and watch what each method sees of it.
+
+    Listens on this machine alone unless another address is given. Models of
+    one class and different methods (BL, BLT, VIS) are compared side by side.
+    Needs the extra: pip install 'halfseen\\[web]'.
+
+    [bold]Examples[/bold]
+      halfseen serve --open
+      halfseen serve car-BL.safetensors car-VIS.safetensors --port 9000
+    """
+    report = Report(quiet)
+    try:
+        from halfseen.view.guard import ServeLimits
+        from halfseen.view.server import is_local, serve
+    except ModuleNotFoundError as error:
+        raise SettingsError(f"the page needs {error.name}: pip install 'halfseen[web]'") from None
+    from halfseen.view.catalogue import find_sets
+
+    sets = find_sets(models or [])
+    limits = ServeLimits() if workers is None else ServeLimits(workers=workers)
+    if not is_local(host):
+        report.say(f"listening on {host}: whoever can reach this machine can use the page")
+
+    def ready(url: str) -> None:
+        print(url, flush=True)
+        report.say("Ctrl-C stops it")
+        if browse:
+            import webbrowser
+
+            webbrowser.open(url)
+
+    with report.compiling(), suppress(KeyboardInterrupt):
+        serve(sets, host, port, limits, ready)
+    return 0
