@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -58,6 +59,11 @@ class Examples:
         """(N, rows cols): the shape that the compiled loops take a window's blocks in."""
         count, rows, cols = self.outside.shape
         return count, rows * cols
+
+    @cached_property
+    def beyond(self) -> NDArray[np.int64]:
+        """(N,) how many blocks lie outside the image."""
+        return np.count_nonzero(self.outside.reshape(self.blocks), axis=1)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -198,7 +204,7 @@ class Objective:
             bias[0]
             + (responses * batch.visible.reshape(batch.examples.blocks)).sum(1, dtype=np.float64)
             + bias[1] * hidden.sum((1, 2))
-            + bias[2] * batch.examples.outside.sum((1, 2))
+            + bias[2] * batch.examples.beyond
             - self.alpha * boundary_length(batch.visible, batch.examples.outside)
         )
 
@@ -217,7 +223,7 @@ class Objective:
         """
         outside = examples.outside
         count, rows, cols = outside.shape
-        constant = bias[0] + bias[2] * outside.sum((1, 2))
+        constant = bias[0] + bias[2] * examples.beyond
         responses = _responses(examples, w, pool)
         if hidden is not None:
             responses[hidden.reshape(examples.blocks)] = NEVER
@@ -296,9 +302,9 @@ def _accumulate(
     _run(run, range(len(starts)), pool)
     for part in sums:
         dw += part
-    outside = examples.outside.sum((1, 2))
-    hidden = len(dw) - outside - flags.sum(1)
-    dbias += [slope.sum(), slope @ hidden, slope @ outside]
+    outside, factor = examples.beyond[active], slope[active]
+    hidden = len(dw) - outside - np.count_nonzero(flags[active], axis=1)
+    dbias += [factor.sum(), factor @ hidden, factor @ outside]
 
 
 def _run(function: Any, items: Sequence[Any], pool: ThreadPoolExecutor | None) -> None:
