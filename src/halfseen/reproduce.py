@@ -56,27 +56,30 @@ class Study:
     def folder(self) -> Path:
         return self.out / self.preset
 
+    @property
+    def settings(self) -> TrainSettings:
+        return TrainSettings.preset(self.preset, seed=self.seed)
+
     def model_path(self, label: str, method: str) -> Path:
         return self.folder / f"{label}-{method}.safetensors"
 
 
 def train_class(
-    study: Study, label: str, on_round: Callable[[str, Round], None] | None = None
+    study: Study, label: str, on_round: Callable[[Method, Round], None] | None = None
 ) -> None:
     """Trains what is missing of BL, BLT and VIS for a class, which share the features."""
     missing = [m for m in study.methods if not study.model_path(label, m).exists()]
     if not missing:
         return
     study.folder.mkdir(parents=True, exist_ok=True)
-    settings = TrainSettings.preset(study.preset, seed=study.seed)
-    with Trainer(study.train, label, settings, study.cores) as trainer:
+    with Trainer(study.train, label, study.settings, study.cores) as trainer:
         run = trainer
         for method in missing:
             path = study.model_path(label, method)
             partial = path.with_suffix(".checkpoint")
             run = run.with_method(method)
 
-            def tell(entry: Round, method: str = method) -> None:
+            def tell(entry: Round, method: Method = method) -> None:
                 if on_round is not None:
                     on_round(method, entry)
 

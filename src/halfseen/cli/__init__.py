@@ -33,9 +33,9 @@ app = typer.Typer(
     name="halfseen",
     help="Find objects that are only partly visible, and say which part of each can be seen.",
     epilog="Try it: [bold]halfseen demo -o demo[/bold]. "
+    "Completion of words by <Tab>: [bold]halfseen --install-completion[/bold]. "
     "Each command explains itself: [bold]halfseen detect --help[/bold].",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )

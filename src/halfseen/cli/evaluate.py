@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfseen.cli.data import Data, Images, Split, open_dataset
+from halfseen.cli.models import check_models, complete_model
 from halfseen.cli.terminal import Report
 from halfseen.cli.training import Cores, Quiet
 from halfseen.errors import HalfseenError, SettingsError
@@ -26,7 +27,11 @@ MOST_PROBLEMS = 5  # printed; all of them are in the report
 def command(
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL", help="Model files, or VOC results files (.txt)."),
+        typer.Argument(
+            metavar="MODEL",
+            help="Model files, or VOC results files (.txt).",
+            autocompletion=complete_model,
+        ),
     ],
     data: Data,
     split: Split = "val",
@@ -55,6 +60,12 @@ def command(
     sweep: Annotated[
         bool, typer.Option(metavar="", help="Also cover whole objects with texture, step by step.")
     ] = True,
+    whole_boxes: Annotated[
+        bool,
+        typer.Option(
+            "--whole-boxes", metavar="", help="Judge by whole objects' boxes, where known."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the sweep's textures.")] = 0,
     cores: Cores = None,
     json: Annotated[
@@ -75,12 +86,13 @@ def command(
       halfseen evaluate bl.safetensors vis.safetensors scenes -o found
       halfseen evaluate car.safetensors val.json --images val2017 --json
     """
+    from halfseen.evaluate.sweep import SHARES
     from halfseen.view.evaluation import Conditions
     from halfseen.view.evaluation_files import as_document, as_text, write_files
 
     report = Report(quiet)
     rows = _methods(models, method, overlap, classes)
-    conditions = Conditions(threshold, seed=seed) if sweep else Conditions(threshold, (), seed)
+    conditions = Conditions(threshold, SHARES if sweep else (), seed, whole_boxes)
     _make_folder(out)
     dataset = open_dataset(data, split, images)
     problems = list(dataset.problems)
@@ -100,7 +112,7 @@ def command(
         for path in write_files(
             out, evaluations, Path(split).stem if data.is_dir() else data.stem, facts
         ):
-            report.say(f"wrote {path}")
+            report.wrote(path)
     elif not json:
         report.say("give a folder with -o for the report: curves, pictures, results files")
     return 1 if problems else 0
@@ -116,6 +128,7 @@ def _methods(
 
     settings = {} if overlap is None else {"overlap": overlap}
     suppress(Detections.empty((1, 1)), suppression, **settings)
+    check_models([word for word in words if not word.endswith(".txt")])
     rows = name_methods(words, suppression, settings)
     if not classes:
         return rows
@@ -203,6 +216,7 @@ def _facts(
         "data": str(data),
         "split": split if data.is_dir() else data.name,
         "images": f"{len(dataset)} read, {len(dataset.problems)} problems",
+        "boxes": "whole objects, cut to the image" if conditions.whole_boxes else "as annotated",
         "threshold": f"{conditions.threshold:g}",
         "suppression": method,
         "sweep": f"{shares} covered, seed {conditions.seed}" if shares else "none",

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json as text
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halfseen.cli.terminal import Report
+from halfseen.cli.terminal import Advance, Report
 from halfseen.cli.training import Cores, Preset, PresetOption, Quiet, Seed
 from halfseen.errors import HalfseenError
 
 if TYPE_CHECKING:
     from halfseen.learn.trainer import Round
+    from halfseen.model.mixture import Method
+    from halfseen.reproduce import Study
 
 NAME = "reproduce"
 
@@ -62,25 +65,35 @@ def command(
     labels = list(classes or CLASSES)
     study = Study(train, test, out, labels, preset.value, seed, cores)
     failed = False
-    for label in labels:
-
-        def tell(method: str, entry: Round, label: str = label) -> None:
-            report.say(
-                f"{label} {method}: stage {entry.stage}, round {entry.round}, "
-                f"energy {entry.energy:.1f}, {entry.found} false positives"
-            )
-
-        try:
-            test.check_class(label)
-            with report.compiling():
+    with report.progress("training") as advance, report.compiling():
+        for n, label in enumerate(labels):
+            tell = partial(_tell_round, study, n, report, advance)
+            try:
+                test.check_class(label)
                 train_class(study, label, tell)
-        except HalfseenError as error:
-            # One class that cannot be learnt must not cost the others.
-            report.fail(f"{label}: {error}")
-            failed = True
+            except HalfseenError as error:
+                # One class that cannot be learnt must not cost the others.
+                report.fail(f"{label}: {error}")
+                failed = True
     with report.progress("detecting", len(test)) as done:
         detect_all(study, lambda so_far, _: done(so_far))
     scores = score_all(study)
     print(text.dumps(scores) if json else table(study, scores).text())
-    report.say(f"wrote {study.folder / 'results.json'} and {study.folder / 'table.md'}")
+    for name in ("results.json", "table.md"):
+        report.wrote(study.folder / name)
     return int(failed)
+
+
+def _tell_round(
+    study: Study, n: int, report: Report, advance: Advance, method: Method, entry: Round
+) -> None:
+    """One round of class number n: a line, and the bar over all rounds of all classes."""
+    settings = study.settings
+    rounds = (settings.updates + 1) * settings.rounds
+    before = (n * len(study.methods) + study.methods.index(method)) * rounds
+    done = before + entry.stage * settings.rounds + entry.round + 1
+    advance(done, len(study.classes) * len(study.methods) * rounds)
+    report.say(
+        f"{study.classes[n]} {method}: update {entry.stage}, round {entry.round + 1}, "
+        f"energy {entry.energy:.1f}, {entry.found} false positives"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as text
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -40,6 +41,9 @@ def command(
         int, typer.Option(min=96, max=4096, metavar="PIXELS", help="96 to 4096.")
     ] = 375,
     images: Annotated[ImageFormat, typer.Option(help="Format of the pictures.")] = ImageFormat.png,
+    json: Annotated[
+        bool, typer.Option("--json", metavar="", help="Print what was written as JSON.")
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")
     ] = False,
@@ -58,10 +62,13 @@ def command(
     from halfseen.data.voc_writer import write_voc
 
     report = Report(quiet)
-    with report.progress(f"drawing {count} scenes"):
-        dataset = render_scenes(count, seed, classes or None, (height, width))
+    with report.progress("drawing scenes", count) as advance:
+        dataset = render_scenes(count, seed, classes or None, (height, width), advance)
+    with report.progress("writing"):
         write_voc(dataset, out, split, images.value)
     objects = sum(len(truth) for truth in dataset)
+    if json:
+        print(text.dumps({"folder": str(out), "split": split, "scenes": count, "objects": objects}))
     report.say(f"{count} scenes, {objects} objects")
-    report.say(f"wrote {out} (split {split})")
+    report.wrote(out, f"(split {split})")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as text
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,9 @@ def command(
     keep_scores: Annotated[
         bool,
         typer.Option("--keep-scores", metavar="", help="Leave scores as they are."),
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", metavar="", help="Print the counts as JSON.")
     ] = False,
     quiet: Annotated[
         bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")
@@ -51,6 +55,8 @@ def command(
         before, after = suppress_file(
             source, out, progress=advance, overlap=overlap, method=method, rescore=not keep_scores
         )
+    if json:
+        print(text.dumps({"file": str(out), "results": before, "kept": after}))
     report.say(f"{before} results, {after} kept")
-    report.say(f"wrote {out}")
+    report.wrote(out)
     return 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
+    from rich.text import Text
 
 
 def complain(line: str) -> None:
@@ -37,12 +38,27 @@ class Report:
     def fail(self, line: str) -> None:
         self._print(f"failed: {line}")
 
-    def _print(self, line: str) -> None:
+    def wrote(self, path: Path, more: str = "") -> None:
+        """Names a file or folder that was written; on a terminal its name is a link."""
+        if self.quiet:
+            return
+        from rich.text import Text
+
+        link = f"link {path.absolute().as_uri()}"
+        self._print(Text.assemble("wrote ", (str(path), link), f" {more}" if more else ""))
+
+    def _print(self, line: str | Text) -> None:
         # Above the bar, where there is one: it redraws itself below.
         if self._progress is not None and self._progress.live.is_started:
-            self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
-        else:
+            console = self._progress.console
+        elif isinstance(line, str):
             print(line, file=sys.stderr)
+            return
+        else:
+            from rich.console import Console
+
+            console = Console(stderr=True)
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
@@ -62,6 +78,36 @@ class Report:
 
         Without a total it only shows that work goes on, until `Advance` is told one.
         """
+        with self._bars() as bars:
+            task = bars.add_task(what, total=total)
+
+            def advance(done: int, total: int | None = None) -> None:
+                bars.update(task, completed=done, total=total)
+
+            yield advance
+
+    @contextmanager
+    def steps(self) -> Iterator[Callable[[str, int, int], None]]:
+        """Tells of one step after another: what it is, how much is done, and of how much.
+
+        On a terminal each has its bar with the time left; elsewhere, a line as it begins.
+        """
+        with self._bars() as bars:
+            tasks: dict[str, TaskID] = {}
+
+            def tell(what: str, done: int, total: int) -> None:
+                if what not in tasks:
+                    for task in tasks.values():
+                        bars.update(task, visible=False)
+                    tasks[what] = bars.add_task(what)
+                    if bars.disable:
+                        self.say(what)
+                bars.update(tasks[what], completed=done, total=total)
+
+            yield tell
+
+    @contextmanager
+    def _bars(self) -> Iterator[Progress]:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -77,16 +123,12 @@ class Report:
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
+            TextColumn("left"),
         )
         silent = self.quiet or not console.is_terminal
-        with Progress(*columns, console=console, transient=True, disable=silent) as bar:
-            self._progress = bar
-            task = bar.add_task(what, total=total)
-
-            def advance(done: int, total: int | None = None) -> None:
-                bar.update(task, completed=done, total=total)
-
+        with Progress(*columns, console=console, transient=True, disable=silent) as bars:
+            self._progress = bars
             try:
-                yield advance
+                yield bars
             finally:
                 self._progress = None

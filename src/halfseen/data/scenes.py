@@ -7,7 +7,7 @@ behind poles, people, leaves, walls, fences and each other. Nearer is lower and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +52,7 @@ def render_scenes(
     seed: int = 0,
     classes: Sequence[str] | None = None,
     size: tuple[int, int] = (375, 500),
+    on_done: Callable[[int], None] | None = None,
 ) -> Dataset:
     """Draw `count` scenes of (height, width) with objects of `classes` (default: all of `CLASSES`).
 
@@ -60,14 +61,19 @@ def render_scenes(
     and masks of different objects are disjoint. An object is `occluded` where more than 5% of it
     is hidden by something in the picture, `truncated` where more than 1% lies outside, and
     `difficult` where less than 15% is in view or its visible box is under 16 pixels wide or high.
-    An object of which nothing can be seen is not in the truth.
+    An object of which nothing can be seen is not in the truth. `on_done` is called after each scene
+    with the number of them so far.
 
     Raises SettingsError for a count or seed below 0, a size outside 96 to 4096 pixels a side or an
     unknown class.
     """
     chosen = _check(count, seed, classes, size)
-    truths = tuple(render_scene(seed, i, chosen, size).truth for i in range(count))
-    return Dataset(f"scenes, seed {seed}", chosen, truths)
+    truths = []
+    for i in range(count):
+        truths.append(render_scene(seed, i, chosen, size).truth)
+        if on_done is not None:
+            on_done(i + 1)
+    return Dataset(f"scenes, seed {seed}", chosen, tuple(truths))
 
 
 def _check(

@@ -130,16 +130,19 @@ def measure(
     truth: Sequence[GroundTruth],
     found: Found,
     sweep: Iterable[SweepPoint] = (),
+    annotated: Sequence[GroundTruth] | None = None,
 ) -> tuple[Summary, Matches]:
     """All measures of one method, and what became of its detections.
 
-    truth   of all classes, one an image: any object may be the neighbour that hides
-    sweep   the points of a sweep; those of other methods are left out
+    truth      of all classes, one an image: any object may be the neighbour that hides
+    sweep      the points of a sweep; those of other methods are left out
+    annotated  the same with boxes of what is seen, where those of `truth` are of whole objects
     """
     found = aligned(truth, found)
     matches = match(truth, found, label)
     result = summarise(matches)
-    boxes = box_quality(truth, found, matches)
+    annotated = truth if annotated is None else annotated
+    boxes = box_quality(annotated, found, matches)
     known = np.isfinite(boxes.full)
     masks = mask_quality(truth, found, matches)
     together = crowded(truth, label)
@@ -153,7 +156,7 @@ def measure(
         detections=len(matches),
         ap=result.ap,
         ap_11=summarise(matches, "11-point").ap,
-        ap_visible=summarise(match(truth, found, label, box="visible")).ap,
+        ap_visible=summarise(match(annotated, found, label, box="visible")).ap,
         coco=coco_average_precision(truth, found, label).ap,
         recall=best_recall(result),
         subsets=subsets,

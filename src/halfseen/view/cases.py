@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image
 
 from halfseen.data.dataset import Dataset
 from halfseen.data.image import Pixels
 from halfseen.detections import Detections, GroundTruth
 from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import FALSE, TRUE, Matches, best_overlap
-from halfseen.geometry import Boxes, area, clip
-from halfseen.view.draw import draw_detections
+from halfseen.geometry import area
+from halfseen.view.closeup import around, close_up
 
 NEAR = 0.1  # IoU from which a detection is about an object, though it may not find it
-MARGIN = 0.35  # of the longer side around what a picture shows
-WIDTH = 360  # pixels of a picture
 
 
 @dataclass(frozen=True)
@@ -147,27 +144,6 @@ def picture(dataset: Dataset, found: Sequence[Detections], case: Case, label: st
     boxes = list(chosen.clipped)
     if case.target is not None:
         boxes.append(truth.box[case.target])
-    x1, y1, x2, y2 = _around(np.array(boxes), truth.size)
-    tall = max(1, round(WIDTH * (y2 - y1) / (x2 - x1)))
-    cut = Image.fromarray(dataset.image(case.image)[y1:y2, x1:x2])
-    pixels = np.asarray(cut.resize((WIDTH, tall), Image.Resampling.BICUBIC))
-    # Drawn after it was resized, so that lines and letters have one size in all pictures.
-    zoom = WIDTH / (x2 - x1)
-    moved = {
-        name: (getattr(chosen, name) - (x1, y1, x1, y1)) * zoom
-        for name in ("window", "full", "visible")
-    }
+    region = around(np.array(boxes), truth.size)
     own = truth[truth.label == label]
-    own = replace(own, size=(tall, WIDTH), box=(own.box - (x1, y1, x1, y1)) * zoom)
-    return draw_detections(pixels, replace(chosen, size=(tall, WIDTH), **moved), own)
-
-
-def _around(boxes: Boxes, size: tuple[int, int]) -> tuple[int, int, int, int]:
-    """A region of 4 to 3 around boxes, as much of it as lies in an image of this size."""
-    height, width = size
-    low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
-    sides = (high - low) + 2 * MARGIN * (high - low).max()
-    sides = np.maximum(sides, sides[::-1] * (4 / 3, 3 / 4))
-    start = np.clip((low + high - sides) / 2, 0, np.maximum((width, height) - sides, 0))
-    x1, y1, x2, y2 = np.rint(clip(np.append(start, start + sides), size)).astype(int).tolist()
-    return x1, y1, max(x2, x1 + 1), max(y2, y1 + 1)
+    return close_up(dataset.image(case.image), region, chosen, own)

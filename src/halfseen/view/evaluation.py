@@ -20,6 +20,7 @@ from halfseen.evaluate.results import read_voc_results, results_label
 from halfseen.evaluate.summary import Summary, measure
 from halfseen.evaluate.sweep import SHARES, Swept, summarise_sweep, sweep_image
 from halfseen.evaluate.voc_ap import Matches
+from halfseen.geometry import clip
 from halfseen.infer.detector import Detector
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import load
@@ -55,14 +56,17 @@ class Method:
 class Conditions:
     """How the methods are run.
 
-    threshold   the lowest score of a window
-    shares      of the occlusion sweep; none: no sweep
-    seed        of its occluders
+    threshold    the lowest score of a window
+    shares       of the occlusion sweep; none: no sweep
+    seed         of its occluders
+    whole_boxes  whether objects are judged by their whole boxes, hidden parts included, cut to the
+                 image, where annotations know them; VOC's rule judges by what is seen of them
     """
 
     threshold: float = -1.1
     shares: tuple[float, ...] = SHARES
     seed: int = 0
+    whole_boxes: bool = False
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.threshold):
@@ -172,6 +176,9 @@ def evaluate(
     if not good:
         raise AnnotationError(f"{dataset.name}: no image could be read: {problems[-1]}")
     dataset = dataset[good]
+    annotated = dataset.truths
+    if conditions.whole_boxes:
+        dataset = with_whole_boxes(dataset)
     truth = dataset.truths
     results = [result for result in seen if isinstance(result, Seen)]
     swept = [result.swept for result in results if result.swept is not None]
@@ -182,7 +189,7 @@ def evaluate(
             kept = [given[method.name][k] for k in good]
         else:
             kept = [result.found[method.name] for result in results]
-        summary, matches[method.name] = measure(method.name, label, truth, kept, points)
+        summary, matches[method.name] = measure(method.name, label, truth, kept, points, annotated)
         summaries.append(summary)
         found[method.name] = kept
     baseline = _baseline(methods)
@@ -195,6 +202,12 @@ def evaluate(
         label, dataset, tuple(methods), conditions, tuple(summaries), matches, found, baseline,
         differences, tuple(problems),
     )  # fmt: skip
+
+
+def with_whole_boxes(dataset: Dataset) -> Dataset:
+    """The dataset with the boxes of whole objects, cut to their images, where they are known."""
+    truths = tuple(replace(truth, box=clip(truth.full, truth.size)) for truth in dataset)
+    return replace(dataset, truths=truths)
 
 
 def check_objects(dataset: Dataset, label: str) -> None:

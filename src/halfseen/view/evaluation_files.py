@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from halfseen.data.files import is_plain_name, write_atomically
 from halfseen.errors import HalfseenError
@@ -14,6 +14,9 @@ from halfseen.evaluate.results import results_name, write_voc_results
 from halfseen.evaluate.table import Table
 from halfseen.view.evaluation import Evaluation
 from halfseen.view.report import settings_of, write_report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def as_document(evaluations: Sequence[Evaluation], facts: Mapping[str, str]) -> dict[str, Any]:
@@ -42,16 +45,21 @@ def as_text(document: Mapping[str, Any]) -> str:
 
 
 def write_files(
-    folder: Path, evaluations: Sequence[Evaluation], split: str, facts: Mapping[str, str]
+    folder: Path,
+    evaluations: Sequence[Evaluation],
+    split: str,
+    facts: Mapping[str, str],
+    figures: Mapping[str, Figure] | None = None,
 ) -> list[Path]:
     """Writes all files, each whole or not at all, and returns their paths, the report first.
 
     The detections of a class's only model are `comp3_det_<split>_<class>.txt` in the folder; of
-    several models, and of the covering variant, each has a folder of its name.
+    several models, and of the covering variant, each has a folder of its name. `figures` are shown
+    in the report, each under its name.
     """
     text = json.dumps(as_document(evaluations, facts), allow_nan=False, default=str, indent=1)
     written = [folder / "report.html", folder / "results.json", folder / "results.csv"]
-    write_report(written[0], evaluations, facts)
+    write_report(written[0], evaluations, facts, figures=figures)
     _write(written[1], text + "\n")
     _write(written[2], _csv(evaluations))
     for e in evaluations:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
@@ -24,6 +24,9 @@ from halfseen.evaluate.table import Cell, Table
 from halfseen.view import plots
 from halfseen.view.cases import Case, choose_cases, picture
 from halfseen.view.evaluation import Evaluation, Method
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 NOT_RANKED = ("seen", "(box)", "false")
@@ -41,10 +44,14 @@ HEADINGS = {
 
 
 def write_report(
-    path: Path, evaluations: Sequence[Evaluation], facts: Mapping[str, str], pictures: int = 6
+    path: Path,
+    evaluations: Sequence[Evaluation],
+    facts: Mapping[str, str],
+    pictures: int = 6,
+    figures: Mapping[str, Figure] | None = None,
 ) -> None:
     """Writes the report whole or not at all. `facts` head the settings that made it."""
-    page = report_html(evaluations, facts, pictures)
+    page = report_html(evaluations, facts, pictures, figures)
     try:
         write_atomically(path, page.encode())
     except OSError as error:
@@ -52,9 +59,12 @@ def write_report(
 
 
 def report_html(
-    evaluations: Sequence[Evaluation], facts: Mapping[str, str], pictures: int = 6
+    evaluations: Sequence[Evaluation],
+    facts: Mapping[str, str],
+    pictures: int = 6,
+    figures: Mapping[str, Figure] | None = None,
 ) -> str:
-    """The page. `pictures` at most under each heading of cases."""
+    """The page. `pictures` at most under each heading of cases; `figures` come first, by name."""
     labels = [evaluation.label for evaluation in evaluations]
     title = f"halfseen: {', '.join(labels)} on {evaluations[0].dataset.name}"
     style = files("halfseen.view").joinpath("report.css").read_text()
@@ -62,7 +72,8 @@ def report_html(
     if len(evaluations) > 1:
         items = (f'<a href="#{_anchor(n)}">{escape(label)}</a>' for n, label in enumerate(labels))
         links = f"<p>{' · '.join(items)}</p>{_table(_means(evaluations))}"
-    body = "".join(_class_section(n, e, pictures) for n, e in enumerate(evaluations))
+    body = _own_figures(figures or {})
+    body += "".join(_class_section(n, e, pictures) for n, e in enumerate(evaluations))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -70,6 +81,14 @@ def report_html(
         f"<title>{escape(title)}</title><style>{style}</style></head><body>"
         f"<h1>{escape(title)}</h1>{links}{body}{_made(evaluations, facts)}</body></html>\n"
     )
+
+
+def _own_figures(figures: Mapping[str, Figure]) -> str:
+    parts = [
+        f"<h2>{escape(name)}</h2><figure>{plots.as_svg(figure, f'own-{n}', escape(name))}</figure>"
+        for n, (name, figure) in enumerate(figures.items())
+    ]
+    return "".join(parts)
 
 
 def _anchor(number: int) -> str:
