@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 
 $(VENV)/.dev: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[web,dask,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[web,dask,collections,dev]"
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

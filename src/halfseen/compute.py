@@ -1,4 +1,4 @@
-"""Where the work on many images runs: in this process, or on this machine's cores.
+"""Where the work on many images runs: in this process, on this machine's cores, or on a cluster.
 
 Threads share the work of one machine, because the kernels release the interpreter's lock: models
 and caches are not copied. A result is the same wherever its image was worked on, to the last bit.
@@ -10,9 +10,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from halfseen.errors import SettingsError
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -34,16 +37,25 @@ def map_images(
     items: Iterable[Item],
     cores: int | None = None,
     on_done: Callable[[int], None] | None = None,
+    cluster: str | Client | None = None,
+    on_lost: Callable[[Item], Result] | None = None,
 ) -> Iterator[Result]:
     """`function` of each item, in order, worked on as the results are asked for.
 
     cores    1 works in this thread; more work on that many threads; None on all available cores
     on_done  called in this thread with the number of results so far, before each is handed over
+    cluster  the address of a Dask scheduler, or a client: its workers do the work instead
+    on_lost  gives the result of an item that killed every worker which took it (a cluster restarts
+             them); without it, that is a ClusterError
 
     Items are taken from their iterable, and results kept, a bounded number ahead. An exception of
     `function` is raised where its result would have been, and ends the work. While it runs, BLAS
     uses one thread for each call: its sums, and so the results, do not depend on the cores.
     """
+    if cluster is not None:
+        if cores is not None:
+            raise SettingsError("give a number of cores or a cluster, not both")
+        return _counted(_on_cluster(function, items, cluster, on_lost), on_done)
     count = available_cores() if cores is None else cores
     if count < 1:
         raise SettingsError(f"cores must be at least 1, found {cores}")
@@ -60,10 +72,14 @@ def _map(
 
     run = _in_this_thread if cores == 1 else _on_threads
     with threadpool_limits(limits=1, user_api="blas"):
-        for done, result in enumerate(run(function, items, cores), start=1):
-            if on_done is not None:
-                on_done(done)
-            yield result
+        yield from _counted(run(function, items, cores), on_done)
+
+
+def _counted(results: Iterator[Result], on_done: Callable[[int], None] | None) -> Iterator[Result]:
+    for done, result in enumerate(results, start=1):
+        if on_done is not None:
+            on_done(done)
+        yield result
 
 
 def _in_this_thread(
@@ -86,3 +102,16 @@ def _on_threads(
             yield waiting.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _on_cluster(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    cluster: str | Client,
+    on_lost: Callable[[Item], Result] | None,
+) -> Iterator[Result]:
+    try:
+        from halfseen.cluster import run_on_cluster
+    except ImportError:
+        raise SettingsError("a cluster needs Dask: pip install 'halfseen[dask]'") from None
+    return run_on_cluster(function, items, cluster, on_lost)

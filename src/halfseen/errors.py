@@ -23,3 +23,7 @@ class SettingsError(HalfseenError):
 
 class TrainingError(HalfseenError):
     """Data from which nothing can be learnt, or learning that cannot go on."""
+
+
+class ClusterError(HalfseenError):
+    """A cluster that cannot be reached, or has no worker left. What was finished is kept."""

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from halfseen.cli.models import check_models, complete_model
 from halfseen.cli.terminal import Report
+from halfseen.cli.training import Cluster
 from halfseen.errors import HalfseenError, SettingsError
 
 if TYPE_CHECKING:
     from halfseen.cli.formats import Format, Found
+    from halfseen.collection.photo import Photo
     from halfseen.infer.detector import Detector
 
 NAME = "detect"
@@ -26,13 +29,19 @@ class FileFormat(StrEnum):
     coco = "coco"
     voc = "voc"
     csv = "csv"
+    parquet = "parquet"
 
 
 def command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")],
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="A model file.", autocompletion=complete_model),
+    ],
     images: Annotated[
         list[str],
-        typer.Argument(metavar="IMAGES", help="Image files, folders, or globs in quotes."),
+        typer.Argument(
+            metavar="IMAGES", help="Files, folders, globs in quotes, lists, .tar, URLs."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FOLDER", help="Where to write.")
@@ -41,9 +50,13 @@ def command(
         bool, typer.Option("--json", metavar="", help="Print one line of JSON for each image.")
     ] = False,
     file_format: Annotated[
-        FileFormat, typer.Option("--format", metavar="NAME", help="jsonl, coco, voc or csv.")
+        FileFormat,
+        typer.Option("--format", metavar="NAME", help="jsonl, coco, voc, csv or parquet."),
     ] = FileFormat.jsonl,
-    pictures: Annotated[bool, typer.Option(metavar="", help="Draw the detections.")] = True,
+    pictures: Annotated[
+        bool | None,
+        typer.Option(metavar="", help="Draw the detections.", show_default="without --shard"),
+    ] = None,
     explain: Annotated[
         bool,
         typer.Option("--explain", metavar="", help="Show what was suppressed, and by what."),
@@ -66,6 +79,15 @@ def command(
     cores: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Cores to use.", show_default="all")
     ] = None,
+    cluster: Cluster = None,
+    shard: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Many images: one file for each N of them."),
+    ] = None,
+    retry_failed: Annotated[
+        bool,
+        typer.Option("--retry-failed", metavar="", help="Look again where a run failed."),
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("-q", "--quiet", metavar="", help="Only say what failed.")
     ] = False,
@@ -77,49 +99,65 @@ def command(
     code is then 1. Photographs are first turned upright, as the camera noted
     on them; boxes are in pixels of the upright picture.
 
+    With --shard, writes FOLDER/shards instead: after a kill, or Ctrl-C, the
+    same command goes on, and no image is lost or done twice. A .txt file is a
+    list of images, one a line.
+
     [bold]Examples[/bold]
       halfseen detect car.safetensors photo.jpg -o found
       halfseen detect car.safetensors holiday/ 'more/*.png' -o found
       halfseen detect car.safetensors photo.jpg --json | jq .detections
+      halfseen detect car.safetensors s3://bucket/photos -o found --shard 1000
     """
     report = Report(quiet)
     if out is None and not json:
         raise SettingsError("nowhere to put the results: give a folder with -o, or --json")
     settings = {} if overlap is None else {"overlap": overlap}
-    paths = _list(images)
+    if shard is not None or retry_failed or file_format is FileFormat.parquet:
+        from halfseen.cli.collection import Request, detect_collection
+
+        if out is None or json or pictures:
+            raise SettingsError("--shard and parquet write files to a folder, -o, without pictures")
+        detector = _detector(model, method, settings)
+        look = Look(detector, threshold, method, settings, explain, strong)
+        request = Request(model, images, file_format.value, shard or 1000)
+        return detect_collection(look, request, out, retry_failed, cores, cluster, report)
+    photos = _list(images)
     detector = _detector(model, method, settings)
     look = Look(detector, threshold, method, settings, explain, strong)
     results: Format | None = None
     if out is not None:
         if file_format in (FileFormat.coco, FileFormat.voc):
-            _check_names(paths, file_format.value)
+            _check_names(photos, file_format.value)
         results = _open(out, file_format.value, sorted({m.label for m in detector.models}))
-        if pictures:
-            look.pictures = _picture_names(paths, out / "pictures")
+        if pictures is not False:
+            look.pictures = _picture_names(photos, out.absolute() / "pictures")
     try:
-        failed, objects = _run(look, paths, results, json, cores, report)
+        failed, objects = _run(look, photos, results, json, cores, cluster, report)
     except BaseException:
         if results is not None:
             results.abandon()
         raise
-    report.say(f"{len(paths)} images, {objects} objects" + (f", {failed} failed" if failed else ""))
+    report.say(
+        f"{len(photos)} images, {objects} objects" + (f", {failed} failed" if failed else "")
+    )
     for path in [] if results is None else results.close():
-        report.say(f"wrote {path}")
-    if look.pictures:
-        report.say(f"wrote {out}{os.sep}pictures")
+        report.wrote(path)
+    if look.pictures and out is not None:
+        report.wrote(out / "pictures")
     return 1 if failed else 0
 
 
 def _run(
-    look: Look, paths: Sequence[Path], results: Format | None, json: bool, cores: int | None,
-    report: Report,
+    look: Look, photos: Sequence[Photo], results: Format | None, json: bool, cores: int | None,
+    cluster: str | None, report: Report,
 ) -> tuple[int, int]:  # fmt: skip
     """How many images failed, and how many objects were found."""
     from halfseen.compute import map_images
 
     failed = objects = 0
-    with report.progress("detecting", len(paths)) as advance, report.compiling():
-        for found in map_images(look, paths, cores, advance):
+    with report.progress("detecting", len(photos)) as advance, report.compiling():
+        for found in map_images(look, photos, cores, advance, cluster, look.lost):
             if found.detections is None:
                 failed += 1
                 report.fail(found.error)
@@ -133,7 +171,7 @@ def _run(
 
 
 class Look:
-    """Looks at one image and draws what is found. Called from several threads."""
+    """Looks at one image and draws what is found. Called from several threads or machines."""
 
     def __init__(
         self, detector: Detector, threshold: float, method: str, settings: dict[str, Any],
@@ -145,31 +183,37 @@ class Look:
         self.settings = settings
         self.explain = explain
         self.strong = strong
-        self.pictures: dict[Path, Path] = {}
+        self.pictures: dict[str, Path] = {}
 
-    def __call__(self, path: Path) -> Found:
+    def __call__(self, photo: Photo) -> Found:
         from halfseen.cli.formats import Found
 
         try:
-            return self._look(path)
+            return self._look(photo)
         except SettingsError:
             raise
         except HalfseenError as error:
-            return Found(path, None, str(error))
+            return Found(photo.name, None, str(error))
         except Exception as error:
             # One image must not end the work on the others, whatever it does to us.
             if os.environ.get("HALFSEEN_DEBUG"):
                 raise
-            return Found(path, None, f"{path}: {type(error).__name__}: {error}")
+            return Found(photo.name, None, f"{photo}: {type(error).__name__}: {error}")
 
-    def _look(self, path: Path) -> Found:
+    def lost(self, photo: Photo) -> Found:
+        """For an image that no worker survived."""
         from halfseen.cli.formats import Found
-        from halfseen.data.image import read_image, write_image
+
+        return Found(photo.name, None, f"{photo}: every worker that took it died")
+
+    def _look(self, photo: Photo) -> Found:
+        from halfseen.cli.formats import Found
+        from halfseen.data.image import write_image
         from halfseen.suppress import suppress
         from halfseen.view.draw import draw_detections
         from halfseen.view.records import records
 
-        image = read_image(path, upright=True)
+        image = photo.pixels()
         candidates = self.detector.candidates(image, self.threshold)
         choice = suppress(candidates, self.method, **self.settings)
         kept = replace(candidates[choice.indices], score=choice.rank)
@@ -184,30 +228,31 @@ class Look:
         if self.pictures:
             shown = (candidates, choice) if self.explain else (kept, None)
             picture = draw_detections(image, shown[0], explain=shown[1], strong=self.strong)
-            self.pictures[path].parent.mkdir(parents=True, exist_ok=True)
-            write_image(self.pictures[path], picture)
-        return Found(path, kept, suppressed=tuple(suppressed))
+            self.pictures[photo.name].parent.mkdir(parents=True, exist_ok=True)
+            write_image(self.pictures[photo.name], picture)
+        return Found(photo.name, kept, suppressed=tuple(suppressed))
 
 
-def _list(words: list[str]) -> list[Path]:
-    from halfseen.data.folder import list_images
+def _list(words: list[str]) -> list[Photo]:
+    from halfseen.collection.sources import find_photos
 
     try:
-        return list_images(words)
+        return list(find_photos(words))
     except HalfseenError as error:
         raise SettingsError(str(error)) from None
 
 
-def _check_names(paths: list[Path], name: str) -> None:
+def _check_names(photos: Sequence[Photo], name: str) -> None:
     """COCO and VOC know an image by its file name alone."""
-    known: dict[str, Path] = {}
-    for path in paths:
-        if path.stem in known:
+    known: dict[str, Photo] = {}
+    for photo in photos:
+        stem = Path(photo.name).stem
+        if stem in known:
             raise SettingsError(
-                f"{known[path.stem]} and {path}: {name} results cannot tell images of one name "
+                f"{known[stem]} and {photo}: {name} results cannot tell images of one name "
                 "apart; give one folder at a time, or use --format jsonl"
             )
-        known[path.stem] = path
+        known[stem] = photo
 
 
 def _detector(model: str, method: str, settings: dict[str, Any]) -> Detector:
@@ -218,17 +263,8 @@ def _detector(model: str, method: str, settings: dict[str, Any]) -> Detector:
     from halfseen.suppress import suppress
 
     suppress(Detections.empty((1, 1)), method, **settings)
-    if not Path(model).exists():
-        raise SettingsError(f"{model}: no such model file; {_nearest(Path(model))}")
+    check_models([model])
     return Detector(load(model))
-
-
-def _nearest(model: Path) -> str:
-    from halfseen.data.dataset import suggest
-
-    there = model.parent.glob("*.safetensors")
-    names = [path.name for path in there] if model.parent.is_dir() else []
-    return suggest(model.name, names) if names else "make one with `halfseen train`"
 
 
 def _open(out: Path, name: str, labels: list[str]) -> Format:
@@ -241,17 +277,19 @@ def _open(out: Path, name: str, labels: list[str]) -> Format:
         raise SettingsError(f"{out}: cannot write results there: {error.strerror}") from None
 
 
-def _picture_names(paths: Sequence[Path], folder: Path) -> dict[Path, Path]:
+def _picture_names(photos: Sequence[Photo], folder: Path) -> dict[str, Path]:
     """A picture for each image, in the same folders below `folder`, no two of the same name."""
-    above = Path(os.path.commonpath([path.absolute().parent for path in paths]))
-    names: dict[Path, Path] = {}
+    # As absolute paths no name, not even one in an archive, leads up and out of the folder.
+    places = {p.name: Path(os.path.abspath(p.name.replace("://", "/"))) for p in photos}
+    above = Path(os.path.commonpath([place.parent for place in places.values()]))
+    names: dict[str, Path] = {}
     taken: set[Path] = set()
-    for path in paths:
-        place = folder / path.absolute().relative_to(above)
-        suffix = ".png" if path.suffix.lower() == ".png" else ".jpg"
-        name = place.with_suffix(suffix)
-        if name in taken:
-            name = place.with_name(place.name + suffix)
-        names[path] = name
-        taken.add(name)
+    for name, place in places.items():
+        copy = folder / place.relative_to(above)
+        suffix = ".png" if copy.suffix.lower() == ".png" else ".jpg"
+        picture = copy.with_suffix(suffix)
+        if picture in taken:
+            picture = copy.with_name(copy.name + suffix)
+        names[name] = picture
+        taken.add(picture)
     return names

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Protocol
 
 from halfseen.detections import Detections, GroundTruth
@@ -26,21 +26,30 @@ CSV_FIELDS = (
 class Found:
     """What became of one image: detections, or the reason why there are none."""
 
-    path: Path
+    name: str
     detections: Detections | None
     error: str = ""
     suppressed: tuple[Record, ...] = ()
 
-    def line(self) -> str:
-        """The image as one line of JSON."""
+    @property
+    def stem(self) -> str:
+        """The file's name without its folder and suffix."""
+        return PurePath(self.name).stem
+
+    def record(self) -> Record:
+        """The image as a JSON object."""
         if self.detections is None:
-            return json.dumps({"image": str(self.path), "error": self.error})
+            return {"image": self.name, "error": self.error}
         height, width = self.detections.size
-        content: Record = {"image": str(self.path), "width": width, "height": height}
+        content: Record = {"image": self.name, "width": width, "height": height}
         content["detections"] = records(self.detections)
         if self.suppressed:
             content["suppressed"] = self.suppressed
-        return json.dumps(content)
+        return content
+
+    def line(self) -> str:
+        """The image as one line of JSON."""
+        return json.dumps(self.record())
 
 
 class Format(Protocol):
@@ -95,7 +104,7 @@ class Csv(_Streamed):
         for row in [] if found.detections is None else records(found.detections):
             values: list[Any] = [row["label"], row["score"], *row["full"], *row["visible"]]
             values += [row["visible_fraction"], row["component"], int(row["mirrored"])]
-            table.writerow([found.path, *values])
+            table.writerow([found.name, *values])
         self.write(lines.getvalue())
 
 
@@ -116,7 +125,7 @@ class Coco(_Streamed):
     def add(self, found: Found) -> None:
         if found.detections is None:
             return
-        stem = found.path.stem
+        stem = found.stem
         image_id = int(stem) if stem.isascii() and stem.isdigit() else stem
         for row in coco_rows(found.detections, image_id, self._categories):
             self.write(f"{self._separator}\n{json.dumps(row)}")
@@ -143,7 +152,7 @@ class Voc:
     def add(self, found: Found) -> None:
         if found.detections is not None:
             size = found.detections.size
-            self._images.append(GroundTruth.make(found.path.stem, str(found.path), size, [], []))
+            self._images.append(GroundTruth.make(found.stem, found.name, size, [], []))
             self._found.append(found.detections)
 
     def close(self) -> list[Path]:

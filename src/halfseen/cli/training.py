@@ -45,6 +45,10 @@ Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed, the 
 Cores = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Cores to use.", show_default="all")
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="A Dask scheduler (tcp://...): its workers do the work."),
+]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")]
 
 

@@ -2,7 +2,10 @@
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from halfseen.errors import AnnotationError
 
@@ -26,17 +29,28 @@ def read_bounded(path: FilePath, most: int) -> bytes:
     return content
 
 
-def write_atomically(path: FilePath, content: bytes) -> None:
-    """Write a file so that it is either there in full or not at all.
+def write_atomically(path: FilePath, content: bytes, *, durable: bool = False) -> None:
+    """Write a file so that it is either there in full or not at all; see `open_atomically`."""
+    with open_atomically(path, durable=durable) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def open_atomically(path: FilePath, *, durable: bool = False) -> Iterator[BinaryIO]:
+    """A stream into a file that appears, in full, when the block ends well, or not at all.
 
     The temporary file lies beside it, so that the final rename stays on one file system; it is
-    opened in the usual way, so that the permissions are the user's own.
+    opened in the usual way, so that the permissions are the user's own. `durable` also outlives a
+    power cut.
     """
     file = Path(path)
     part = file.with_name(f".{file.name}.{secrets.token_hex(6)}.part")
     try:
         with part.open("xb") as stream:
-            stream.write(content)
+            yield stream
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
         os.replace(part, file)
     finally:
         part.unlink(missing_ok=True)

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from halfseen.data.files import FilePath
@@ -19,42 +19,61 @@ def list_images(patterns: Sequence[FilePath]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for pattern in patterns:
-        files = _files_of(str(pattern))
+        path = Path(pattern)
+        files = [path] if path.exists() and not path.is_dir() else list(walk_images(str(pattern)))
         if not files:
-            raise ImageError(_nothing(str(pattern)))
+            raise ImageError(nothing_found(str(pattern)))
         found.update(dict.fromkeys(files))
     if not found:
         raise ImageError("no images: expected at least one file, folder or glob")
     return list(found)
 
 
-def _files_of(pattern: str) -> list[Path]:
-    path = Path(pattern)
-    if path.is_dir():
-        return _below(path)
-    if path.exists():
-        return [path]
-    files: list[Path] = []
+def walk_images(pattern: str, also: tuple[str, ...] = ()) -> Iterator[Path]:
+    """The images below a folder, or the images and folders that a glob matches, sorted.
+
+    `also` names suffixes of other files that a glob may match.
+    """
+    if Path(pattern).is_dir():
+        yield from _below(Path(pattern))
+        return
     for match in sorted(map(Path, glob.glob(pattern, recursive=True))):
-        files += _below(match) if match.is_dir() else [match] * _is_image(match.name)
-    return files
+        if match.is_dir():
+            yield from _below(match)
+        elif is_image(match.name) or match.name.lower().endswith(also):
+            yield match
 
 
-def _below(folder: Path) -> list[Path]:
-    # os.walk does not follow links to folders, so it always ends.
-    return sorted(
-        Path(parent, name)
-        for parent, _, names in os.walk(folder)
-        for name in names
-        if _is_image(name)
-    )
+def _below(folder: Path) -> Iterator[Path]:
+    """One folder's names at a time. Links to folders are not followed, so it always ends."""
+    open_folders = [iter(_entries(folder))]
+    while open_folders:
+        for path, is_folder in open_folders[-1]:
+            if is_folder:
+                open_folders.append(iter(_entries(path)))
+                break
+            if is_image(path.name):
+                yield path
+        else:
+            open_folders.pop()
 
 
-def _is_image(name: str) -> bool:
+def _entries(folder: Path) -> list[tuple[Path, bool]]:
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+    except OSError as error:
+        raise ImageError(f"{folder}: cannot be listed: {error.strerror}") from None
+    return [(folder / name, is_folder) for name, is_folder in found]
+
+
+def is_image(name: str) -> bool:
+    """Whether a file's name is that of an image; names that begin with a dot are not."""
     return name.lower().endswith(SUFFIXES) and not name.startswith(".")
 
 
-def _nothing(pattern: str) -> str:
+def nothing_found(pattern: str) -> str:
+    """What to say of a word that names no image."""
     kinds = " ".join(f"*{suffix}" for suffix in SUFFIXES)
     if Path(pattern).is_dir():
         return f"{pattern}: no image in this folder; looked for {kinds}"

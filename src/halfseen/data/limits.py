@@ -16,6 +16,15 @@ class Limits:
     json_bytes     one COCO file; instances_train2017.json, the largest, has 470 MB
     polygon_steps  fifths of a pixel along the outlines of one object's polygons: what their
                    rasterisation visits
+    results_bytes  one VOC results file
+    arrays_bytes   all arrays of a checkpoint or a file of candidates, once decompressed
+    model_bytes    one model file
+    components     components of a model
+    window_side    blocks along a side of a component
+    channels       features of a block
+    names          names in one list of images
+    name_bytes     one name in such a list
+    tar_header_bytes  one header of a tar archive, long names included
     """
 
     pixels: int = 100_000_000
@@ -25,6 +34,15 @@ class Limits:
     xml_depth: int = 32
     json_bytes: int = 512 * 2**20
     polygon_steps: int = 5_000_000
+    results_bytes: int = 256 * 2**20
+    arrays_bytes: int = 2**30
+    model_bytes: int = 256 * 2**20
+    components: int = 64
+    window_side: int = 64
+    channels: int = 1024
+    names: int = 100_000_000
+    name_bytes: int = 32_768
+    tar_header_bytes: int = 2**20
 
 
 LIMITS = Limits()

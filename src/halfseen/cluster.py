@@ -1,0 +1,178 @@
+"""The third place where work runs: a Dask cluster, by its address or a client.
+
+The function goes to every worker once, and to each that joins later; a task carries the items
+alone, which are file names and small arrays. Dask itself does a dead worker's tasks again
+elsewhere. Workers need the same version of halfseen and must see the same files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pickle
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from itertools import islice
+from typing import Any
+
+import cloudpickle
+from distributed import Client, Future, KilledWorker
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from halfseen.errors import ClusterError
+
+CHUNK = 8  # items a task: a task costs the scheduler about as much as a small image a worker
+AHEAD = 2  # tasks for each thread of the cluster
+PATIENCE = 30.0  # seconds without any worker before giving up; a nanny restarts one in a few
+POLL = 1.0  # seconds between looks at whether workers are left
+
+AGAIN = "what is finished is kept: start it again, then give the same command"
+_functions: dict[str, Callable[[Any], Any]] = {}  # on a worker: by name of the work
+
+
+class _Work(WorkerPlugin):
+    """Puts a function in place on every worker, also on those that join later."""
+
+    def __init__(self, name: str, content: bytes) -> None:
+        self.name = name
+        self.content = content
+
+    def setup(self, worker: Any) -> None:
+        from threadpoolctl import threadpool_limits
+
+        _functions[self.name] = pickle.loads(self.content)
+        # As on one machine: sums, and so results, must not depend on the number of threads.
+        self.limits = threadpool_limits(limits=1, user_api="blas")
+
+    def teardown(self, worker: Any) -> None:
+        _functions.pop(self.name, None)
+        self.limits.restore_original_limits()
+
+
+def _apply(name: str, items: Sequence[Any]) -> tuple[list[Any], Exception | None]:
+    """Runs on a worker: the results up to the first error, and that error."""
+    results: list[Any] = []
+    for item in items:
+        try:
+            results.append(_functions[name](item))
+        except Exception as error:
+            return results, error
+    return results, None
+
+
+def run_on_cluster(
+    function: Callable[[Any], Any],
+    items: Iterable[Any],
+    cluster: str | Client,
+    on_lost: Callable[[Any], Any] | None,
+) -> Iterator[Any]:
+    """`function` of each item, in order; see `compute.map_images`."""
+    with _connect(cluster) as client:
+        work = _Run(client, f"halfseen-{secrets.token_hex(8)}")
+        try:
+            work.install(function)
+            yield from work.results(iter(items), on_lost)
+        finally:
+            work.remove()
+
+
+@contextlib.contextmanager
+def _connect(cluster: str | Client) -> Iterator[Client]:
+    if not isinstance(cluster, str):
+        yield cluster
+        return
+    try:
+        client = Client(cluster, timeout=10, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ClusterError(f"{cluster}: no Dask scheduler answers there: {reason}") from None
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+class _Run:
+    """One map on a cluster."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.client = client
+        self.name = name
+        self.address = getattr(client.scheduler, "address", "the cluster")
+        self.waiting: deque[tuple[list[Any], Future]] = deque()
+
+    def install(self, function: Callable[[Any], Any]) -> None:
+        try:
+            self.client.register_plugin(_Work(self.name, cloudpickle.dumps(function)))
+        except Exception as error:  # whatever importing the work raised on a worker
+            raise ClusterError(
+                f"{self.address}: a worker cannot take the work: {type(error).__name__}: {error}; "
+                "install the same halfseen there"
+            ) from None
+
+    def remove(self) -> None:
+        # A cluster that is gone has nothing to be removed from.
+        with contextlib.suppress(Exception, asyncio.CancelledError):
+            self.client.cancel([future for _, future in self.waiting], force=True)
+            self.client.unregister_worker_plugin(self.name)
+
+    def results(self, items: Iterator[Any], on_lost: Callable[[Any], Any] | None) -> Iterator[Any]:
+        more = True
+        while more or self.waiting:
+            while more and len(self.waiting) < AHEAD * max(self._threads(), 1):
+                chunk = list(islice(items, CHUNK))
+                more = len(chunk) == CHUNK
+                if chunk:
+                    self.waiting.append((chunk, self._submit(chunk)))
+            if self.waiting:
+                chunk, future = self.waiting[0]
+                yield from self._chunk(chunk, future, on_lost)
+                self.waiting.popleft()
+
+    def _submit(self, chunk: list[Any]) -> Future:
+        return self.client.submit(_apply, self.name, chunk, pure=False)
+
+    def _chunk(
+        self, chunk: list[Any], future: Future, on_lost: Callable[[Any], Any] | None
+    ) -> Iterator[Any]:
+        try:
+            results, error = self._wait(future)
+        except KilledWorker:
+            if len(chunk) > 1:  # one of them is at fault: which?
+                for item in chunk:
+                    yield from self._chunk([item], self._submit([item]), on_lost)
+                return
+            if on_lost is None:
+                raise ClusterError(f"{chunk[0]}: every worker that took it died") from None
+            results, error = [on_lost(chunk[0])], None
+        yield from results
+        if error is not None:
+            raise error
+
+    def _threads(self) -> int:
+        """Of all workers that the scheduler knows now."""
+        if self.client.status != "running":
+            raise ClusterError(f"{self.address}: lost the scheduler; {AGAIN}")
+        try:
+            return sum(self.client.nthreads().values())
+        except (OSError, asyncio.CancelledError, CancelledError, TimeoutError):
+            raise ClusterError(f"{self.address}: lost the scheduler; {AGAIN}") from None
+
+    def _wait(self, future: Future) -> tuple[list[Any], Exception | None]:
+        since = time.monotonic()
+        while True:
+            try:
+                result: tuple[list[Any], Exception | None] = future.result(timeout=POLL)
+                return result
+            except TimeoutError:
+                if self._threads():
+                    since = time.monotonic()
+                elif time.monotonic() - since > PATIENCE:
+                    raise ClusterError(
+                        f"{self.address}: no worker left for {PATIENCE:g} s; {AGAIN}"
+                    ) from None
+            except (asyncio.CancelledError, CancelledError, OSError):
+                raise ClusterError(f"{self.address}: lost the scheduler; {AGAIN}") from None

@@ -1,0 +1,209 @@
+"""The memory of a run on disk, so that a killed one goes on with no image lost or done twice.
+
+FOLDER/run.json      what was asked for; another request in the same folder is refused
+FOLDER/images.jsonl  the images, listed once: image n belongs to shard n // size for good
+FOLDER/shards/       the results; a shard that is there is whole and done, whatever else happened
+FOLDER/notes.jsonl   what each shard holds, to be counted without reading it again
+
+Only the shards say what is done. A note lost in a kill is made again from its shard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, astuple, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from halfseen.collection.photo import Photo
+from halfseen.collection.shards import Record, shard_format
+from halfseen.data.files import open_atomically, write_atomically
+from halfseen.errors import HalfseenError, SettingsError
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a shard holds."""
+
+    shard: int
+    images: int
+    failed: int
+    objects: int
+
+
+class Journal:
+    """A run in a folder. Use `open_journal`."""
+
+    def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
+        self.folder = folder
+        self.size = int(plan["shard"])
+        self.images = int(plan["count"])
+        self.format = shard_format(plan["format"])
+        self.notes: dict[int, Note] = {}
+
+    @property
+    def shards(self) -> int:
+        """How many shards the whole collection has."""
+        return -(-self.images // self.size)
+
+    def path(self, shard: int) -> Path:
+        return self.folder / "shards" / f"{shard:06}{self.format.suffix}"
+
+    def photos(self) -> Iterator[tuple[int, list[Photo]]]:
+        """The images of each shard, in order."""
+        with (self.folder / "images.jsonl").open("rb") as lines:
+            for shard in range(self.shards):
+                yield shard, [Photo(*json.loads(line)) for line in islice(lines, self.size)]
+
+    def read(self, shard: int) -> list[Record]:
+        """The records of a finished shard."""
+        path = self.path(shard)
+        try:
+            return self.format.decode(path.read_bytes())
+        except OSError as error:
+            raise HalfseenError(f"{path}: cannot be read: {error.strerror}") from None
+        except HalfseenError as error:
+            raise HalfseenError(f"{path}: {error}; delete it to have it made again") from None
+
+    def write(self, shard: int, records: Sequence[Record]) -> None:
+        """Puts a whole shard in place, then notes it. Nothing after this can lose it."""
+        try:
+            write_atomically(self.path(shard), self.format.encode(records), durable=True)
+            self._note(shard, records)
+        except OSError as error:
+            raise HalfseenError(
+                f"{self.path(shard)}: cannot be written: {error.strerror}; finished shards are "
+                "kept: make room, then give the same command"
+            ) from None
+
+    def _note(self, shard: int, records: Sequence[Record]) -> None:
+        failed = sum("error" in record for record in records)
+        objects = sum(len(record.get("detections", ())) for record in records)
+        note = self.notes[shard] = Note(shard, len(records), failed, objects)
+        with (self.folder / "notes.jsonl").open("a") as file:
+            file.write(json.dumps(asdict(note)) + "\n")
+
+    def recall(self) -> None:
+        """Finds what is done: the shards that are there."""
+        for part in [*self.folder.glob(".*.part"), *self.folder.glob("shards/.*.part")]:
+            part.unlink(missing_ok=True)  # of a killed run
+        known: dict[int, Note] = {}
+        path = self.folder / "notes.jsonl"
+        for line in path.read_bytes().splitlines() if path.exists() else ():
+            try:
+                note = Note(**json.loads(line))
+            except (ValueError, TypeError):
+                continue  # half a line of a killed run; its shard tells
+            known[note.shard] = note
+        if path.exists() and not path.read_bytes().endswith(b"\n"):
+            with path.open("a") as file:
+                file.write("\n")
+        for shard in range(self.shards):
+            if self.path(shard).exists():
+                if shard in known and known[shard].images == self._count(shard):
+                    self.notes[shard] = known[shard]
+                else:
+                    self._note(shard, self.read(shard))
+
+    def _count(self, shard: int) -> int:
+        return min(self.size, self.images - shard * self.size)
+
+    def failures(self) -> Iterator[Record]:
+        """The records of all failed images, in order."""
+        for shard in sorted(self.notes):
+            if self.notes[shard].failed:
+                yield from (record for record in self.read(shard) if "error" in record)
+
+
+@contextmanager
+def open_journal(
+    folder: Path, request: dict[str, Any], photos: Iterable[Photo]
+) -> Iterator[Journal]:
+    """The journal of a run: a new one, or the one that an earlier run of this request left.
+
+    request  all that decides the results, as JSON can hold it, with `shard` and `format`
+    photos   the images; only a new journal asks for them
+    """
+    shard_format(request["format"])
+    with ExitStack() as stack:
+        try:
+            (folder / "shards").mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_locked(folder))
+            journal = Journal(folder, _begin(folder, request, photos))
+            journal.recall()
+        except OSError as error:
+            raise SettingsError(
+                f"{error.filename or folder}: cannot keep a run there: {error.strerror or error}"
+            ) from None
+        yield journal
+
+
+def _begin(folder: Path, request: dict[str, Any], photos: Iterable[Photo]) -> dict[str, Any]:
+    plan = _plan(folder / "run.json", request)
+    if plan is None:
+        count, digest = _list(folder / "images.jsonl", photos)
+        plan = {"version": VERSION, "count": count, "digest": digest, **request}
+        content = json.dumps(plan, indent=1).encode()
+        write_atomically(folder / "run.json", content, durable=True)
+    elif _digest(folder / "images.jsonl") != plan["digest"]:
+        raise HalfseenError(
+            f"{folder / 'images.jsonl'}: changed since the run began; use another folder"
+        )
+    return plan
+
+
+def _plan(path: Path, request: dict[str, Any]) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        plan = json.loads(path.read_bytes())
+        if plan["version"] != VERSION or not isinstance(plan["digest"], str):
+            raise ValueError("of another version")
+        int(plan["count"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise SettingsError(f"{path}: not a run of halfseen: {error}; use another folder") from None
+    plain = json.loads(json.dumps(request))
+    different = [name for name in plain if plan.get(name) != plain[name]]
+    if different:
+        raise SettingsError(
+            f"{path.parent}: holds a run with another {' and '.join(different)}; "
+            "give the same command to go on with it, or another folder"
+        )
+    return dict(plan)
+
+
+def _list(path: Path, photos: Iterable[Photo]) -> tuple[int, str]:
+    """Writes the list of images; how many there are, and the list's digest."""
+    count = 0
+    with open_atomically(path, durable=True) as file:
+        for photo in photos:
+            file.write(json.dumps(astuple(photo)).encode() + b"\n")
+            count += 1
+    return count, _digest(path)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Two runs in one folder would do images twice. The lock ends with its process."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows
+        yield
+        return
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SettingsError(f"{folder}: another run is at work there") from None
+        yield
