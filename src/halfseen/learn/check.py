@@ -17,14 +17,14 @@ from halfseen.learn.latent import reachable_places
 from halfseen.learn.plan import Plan, make_plan
 from halfseen.learn.settings import TrainSettings
 
-# Measured with `benchmarks/training.py --costs` on a 2 GHz core: seconds of one core for
-FEATURES = 1.1e-6  # each block of a pyramid, its pixels read and resized
-MINING = 1.6e-9  # each product of a window's block with a template's, a channel
-FITTING = 0.9e-9  # each number of a stored window, in each evaluation of the energy
+# Measured by `benchmarks/training.py --costs`: seconds of one core, of a busy machine, for
+FEATURES = 1.3e-6  # each block of a pyramid, its pixels read and resized
+MINING = 4.8e-10  # each product of a window's block with a template's, a channel
+FITTING = 1.4e-9  # each number of a stored window, in each evaluation of the energy
 # Windows that are stored for each mining image, and evaluations of the energy in a fit: typical.
-STORED, EVALUATIONS = 40, 45
+STORED, EVALUATIONS = 70, 85
 # What the process holds before any data: the interpreter, the libraries and compiled kernels.
-BASE_BYTES = 260 << 20
+BASE_BYTES = 350 << 20
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def estimate_seconds(dataset: Dataset, plan: Plan, settings: TrainSettings) -> f
     windows = len(plan.objects) + STORED * len(plan.mining)
     numbers = windows * max(rows * cols for rows, cols in plan.shapes) * channels
     rounds = (settings.updates + 1) * settings.rounds
-    evaluations = min(EVALUATIONS, settings.iterations)
+    evaluations = min(EVALUATIONS, 1.5 * settings.iterations)
     return (
         FEATURES * read
         + rounds * MINING * mined * templates * channels
