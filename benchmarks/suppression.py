@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from candidates.storage import load
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from halfseen.data.candidates import read_candidates
 from halfseen.detections import Detections
 from halfseen.suppress import covering
 from halfseen.suppress.components import connected
@@ -133,11 +133,11 @@ def real_sets() -> dict[str, Any]:
     for energy, prefix in (("odds", ""), ("paper", "paper_energy_")):
         everything: list[tuple[bool, float]] = []
         for file in sorted(FOLDER.glob("*.npz")):
-            name, images = load(file)
-            runs = [timed(covering, found, energy=energy, max_seconds=1.0) for _, found in images]
+            images = read_candidates(file)
+            runs = [timed(covering, found, energy=energy, max_seconds=1.0) for found in images]
             own = [(bool(kept.optimal), ms) for kept, ms in runs]
             everything += own
-            figures[f"{prefix}{name}"] = summary(own)
+            figures[f"{prefix}{file.stem}"] = summary(own)
         if everything:
             figures |= {f"{prefix}{key}": value for key, value in summary(everything).items()}
     return figures

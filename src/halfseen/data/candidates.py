@@ -20,8 +20,9 @@ ARRAYS = ("score", "label", "component", "mirrored", "window", "full", "visible"
 def write_candidates(path: str | Path, found: Sequence[Detections]) -> None:
     """Writes the detections of images, in order; boxes as float32, flags as bits."""
     flags = [grid for part in found for grid in part.visibility]
+    none = Detections.empty((0, 0))
     arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in found]) for name in ARRAYS
+        name: np.concatenate([getattr(part, name) for part in (none, *found)]) for name in ARRAYS
     }
     for name in ("window", "full", "visible"):
         arrays[name] = arrays[name].astype(np.float32)
@@ -40,7 +41,8 @@ def write_candidates(path: str | Path, found: Sequence[Detections]) -> None:
 def read_candidates(path: str | Path) -> list[Detections]:
     """Reads what `write_candidates` wrote. AnnotationError for anything else."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here, because numpy leaves the file of a damaged archive open.
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             stored = {name: file[name] for name in file.files}
         shapes = stored["shapes"]
         ends = np.cumsum(shapes.prod(1))
