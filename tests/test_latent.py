@@ -100,7 +100,7 @@ def test_an_update_never_raises_the_energy(method: str, monkeypatch: pytest.Monk
     def watched(
         self: Trainer, stage: int, state: State, objective: Objective, store: object
     ) -> None:
-        before = self._positives(stage - 1, state.assignments) if stage >= 2 else None
+        before = self.positives(stage - 1, state.assignments) if stage >= 2 else None
         begin(self, stage, state, objective, store)  # type: ignore[arg-type]
         if before is not None:
             none = [
@@ -108,7 +108,7 @@ def test_an_update_never_raises_the_energy(method: str, monkeypatch: pytest.Monk
                           np.zeros(0, np.int64))
                 for p in before
             ]  # fmt: skip
-            after = self._positives(stage, state.assignments)
+            after = self.positives(stage, state.assignments)
             measured.append(
                 tuple(objective(state.vector, self.parameters, p, none)[0] for p in (before, after))
             )

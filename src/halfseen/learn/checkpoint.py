@@ -30,7 +30,7 @@ def fingerprint(trainer: Trainer) -> str:
     text.update(f"{VERSION} {trainer.label} {settings}".encode())
     for truth in trainer.dataset:
         text.update(f"{truth.image} {truth.size} {truth.label.tolist()}".encode())
-        text.update(truth.box.tobytes())
+        text.update(truth.box.tobytes() + truth.full.tobytes())
         for flags in (truth.difficult, truth.truncated, truth.occluded, truth.crowd):
             text.update(flags.tobytes())
     return text.hexdigest()
