@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import halfseen as hs
-from halfseen.cli import run
+from halfseen.cli import app, run
 from halfseen.data.coco import read_results
 from halfseen.data.image import read_image, write_image
 from halfseen.data.rle import area
@@ -21,6 +21,7 @@ from halfseen.model.mixture import Mixture
 
 SHAPE = (4, 6)
 CELL = 8
+COMMANDS = [info.name for info in app.registered_commands if info.name]
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +182,8 @@ def test_names_that_coco_cannot_tell_apart(
         (["detect", "{model}", "{photos}", "--json", "--cores", "0"], "--cores"),
         (["detect", "{model}", "{photos}", "-o", "{model}"], "cannot write results there"),
         (["scenes", "{photos}", "--class", "cra"], "did you mean 'car'?"),
+        (["demo", "-o", "{photos}/demo", "--class", "hrose"], "did you mean 'horse'?"),
+        (["evaluate", "{model}s", "{photos}"], "did you mean 'pattern.safetensors'?"),
         (["suppress", "nothing.json", "-o", "out.json"], "nothing.json: no such file"),
     ],
 )
@@ -260,7 +263,7 @@ def test_suppress_keeps_the_better_of_two_alike(
     assert not (tmp_path / "no.json").exists()
 
 
-@pytest.mark.parametrize("command", [[], ["detect"], ["scenes"], ["suppress"], ["demo"]])
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
 def test_help_fits_eighty_columns_and_shows_an_example(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
