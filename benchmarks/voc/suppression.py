@@ -87,16 +87,19 @@ def main() -> None:
     parser.add_argument("--train", default="train")
     parser.add_argument("--test", default="val")
     parser.add_argument("--folds", type=Path, default=Path("folds"))
+    parser.add_argument(
+        "--halves", type=int, choices=(1, 2), default=2, help="1 chooses on one half of train only"
+    )
     parser.add_argument("--class", dest="classes", action="append", default=[])
     options = parser.parse_args()
     classes = options.classes or ["car", "motorbike", "bus"]
     train, test = read_voc(options.voc, options.train), read_voc(options.voc, options.test)
 
     halves = [train[np.arange(len(train)) % 2 == k] for k in (0, 1)]
-    searched = [reduced(half, classes) for half in halves]
+    searched = [reduced(half, classes) for half in halves[: options.halves]]
     folds = [
         Study(halves[1 - k], searched[k], options.folds / str(k), classes, methods=("VIS",))
-        for k in (0, 1)
+        for k in range(options.halves)
     ]
     for fold in folds:
         for label in classes:
