@@ -107,9 +107,9 @@ def test_the_page_comes_whole_and_asks_nobody_else(page: Page) -> None:
         text = answer.body.decode().replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"""https?://|["'(]//""", text), path
     assert page.get("/").headers["content-type"].startswith("text/html")
-    linked = re.findall(r'(?:src|href)="(/[^"]+)"', page.get("/").body.decode())
-    assert linked
-    assert set(linked) <= server.PAGES.keys()
+    everything = "".join(page.get(path).body.decode() for path in server.PAGES)
+    linked = re.findall(r'(?:src=|href=|from )"(/[^"]+)"', everything)
+    assert {"/", *linked} == server.PAGES.keys()
 
 
 def test_setup_names_the_models_and_methods(page: Page) -> None:

@@ -33,7 +33,7 @@ def serving(*models: str | Path) -> Iterator[str]:
         yield process.stdout.readline().strip()
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
         process.stdout.close()
 
 
@@ -68,13 +68,17 @@ class Page:
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
 
-    def settle(self, seconds: float = 60) -> None:
+    def settle(self, seconds: float = 120) -> None:
         """Waits until what is drawn is the answer to the last change."""
         self.wait_for(
-            "const d = document.body.dataset; return d.drawn && d.drawn === d.version", seconds
+            "const d = document.body.dataset;"
+            "const message = document.getElementById('message');"
+            "if (d.drawn !== d.version && !message.hidden) throw new Error(message.textContent);"
+            "return d.drawn && d.drawn === d.version",
+            seconds,
         )
 
-    def wait_for(self, script: str, seconds: float = 60) -> Any:
+    def wait_for(self, script: str, seconds: float = 120) -> Any:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             value = self.run(script)

@@ -40,7 +40,7 @@ def model_file(method: str, folder: Path = FOLDER) -> Path:
 
 def make_demo_models(
     folder: Path = FOLDER,
-    scenes: int = 150,
+    scenes: int = 120,
     cores: int | None = None,
     on_step: Callable[[str], None] = lambda step: None,
 ) -> list[Path]:
@@ -48,7 +48,7 @@ def make_demo_models(
     folder.mkdir(parents=True, exist_ok=True)
     on_step(f"drawing {scenes} scenes")
     lessons = render_scenes(scenes, SEED)
-    settings = TrainSettings(mining_images=min(scenes, 80), updates=2, rounds=3)
+    settings = TrainSettings(mining_images=scenes // 2, updates=2, rounds=3)
     files = []
     with Trainer(lessons, LABEL, settings, cores) as trainer:
         for method in METHODS:
@@ -89,7 +89,7 @@ def _finds(detector: Detector, image: Pixels, box: Boxes) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where to write")
-    parser.add_argument("--scenes", type=int, default=150, help="how many to learn from")
+    parser.add_argument("--scenes", type=int, default=120, help="how many to learn from")
     parser.add_argument("--cores", type=int, default=None, help="how many to use; default all")
     options = parser.parse_args()
     files = make_demo_models(options.folder, options.scenes, options.cores, print)

@@ -21,6 +21,7 @@ from fastapi.responses import JSONResponse
 from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
+from threadpoolctl import threadpool_limits
 
 from halfseen.data.image import decode_image
 from halfseen.data.limits import LIMITS
@@ -40,12 +41,11 @@ from halfseen.view.records import Record
 
 log = logging.getLogger(__name__)
 
+SCRIPTS = ("page", "state", "live", "show", "inspect", "hand", "cover", "draw")
 PAGES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/draw.js": ("draw.js", "text/javascript; charset=utf-8"),
-    "/cover.js": ("cover.js", "text/javascript; charset=utf-8"),
+    **{f"/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8") for name in SCRIPTS},
 }
 
 
@@ -135,11 +135,14 @@ def serve(
     on_ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serves the page until interrupted; port 0 takes any that is free. `on_ready` learns where."""
-    look(scene_pixels(0)[:96, :128], sets[0].models, LiveSettings())  # kernels, before anyone waits
-    listener = _listen(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    on_ready(f"http://{shown}:{listener.getsockname()[1]}/")
-    server(make_app(sets, limits, [host])).run(sockets=[listener])
+    # One thread of BLAS for each request: they are the parallel work, and its threads would only
+    # wait for each other.
+    with threadpool_limits(limits=1, user_api="blas"):
+        look(scene_pixels(0)[:96, :128], sets[0].models, LiveSettings())  # compile before listening
+        listener = _listen(host, port)
+        shown = f"[{host}]" if ":" in host else host
+        on_ready(f"http://{shown}:{listener.getsockname()[1]}/")
+        server(make_app(sets, limits, [host])).run(sockets=[listener])
 
 
 def server(app: FastAPI) -> uvicorn.Server:
@@ -151,6 +154,7 @@ def server(app: FastAPI) -> uvicorn.Server:
             log_level="critical",
             server_header=False,
             timeout_keep_alive=30,
+            timeout_graceful_shutdown=3,
             limit_concurrency=200,
         )
     )

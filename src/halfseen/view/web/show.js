@@ -1,0 +1,106 @@
+// The answers on the picture, on the cards, and in a sentence.
+
+import { COLOURS, box, corners, drawDetections, handles } from "/draw.js";
+import { compose } from "/live.js";
+import { $, composed, cover, report, state } from "/state.js";
+
+const RANGE = [-1.5, 2.0]; // of the score bars
+
+const scaleOf = (canvas) => canvas.width / composed.width;
+
+export function fit() {
+  if (!state.base) return;
+  for (const canvas of document.querySelectorAll("#picture, #stage, .card canvas")) {
+    const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    const wide = Math.max(1, Math.round(canvas.clientWidth * ratio));
+    const high = Math.round((wide * composed.height) / composed.width);
+    if (canvas.width !== wide || canvas.height !== high) {
+      canvas.width = wide;
+      canvas.height = high;
+    }
+  }
+}
+
+export function drawStage() {
+  if (!state.base) return;
+  compose();
+  const picture = $("picture").getContext("2d");
+  picture.drawImage(composed, 0, 0, $("picture").width, $("picture").height);
+  const ctx = $("stage").getContext("2d");
+  const scale = scaleOf($("stage"));
+  const line = Math.max(1, $("stage").width / $("stage").clientWidth);
+  ctx.clearRect(0, 0, ctx.canvas.width, ctx.canvas.height);
+  if (state.watched) corners(ctx, scale, state.watched, 2 * line);
+  const shown = report();
+  if (shown) {
+    const selected = state.selected?.method === state.method ? state.selected.index : -1;
+    const size = [composed.width, composed.height];
+    drawDetections(ctx, scale, size, shown.detections, COLOURS[state.method], { line: 2 * line, selected });
+  }
+  if (state.hovered) box(ctx, scale, state.hovered, "#ddd", 2 * line, [2 * line, 2 * line]);
+  if (cover.patch && state.tool === "drag") handles(ctx, scale, cover.patch, 1.5 * line);
+  $("hint").hidden = !cover.empty;
+}
+
+export function drawCards() {
+  for (const result of state.result.methods) {
+    const card = document.querySelector(`[data-method="${result.method}"]`);
+    if (!card) continue;
+    const canvas = card.querySelector("canvas");
+    const ctx = canvas.getContext("2d");
+    ctx.drawImage(composed, 0, 0, canvas.width, canvas.height);
+    const size = [composed.width, composed.height];
+    const line = Math.max(1.2, canvas.width / 220);
+    drawDetections(ctx, scaleOf(canvas), size, result.detections, COLOURS[result.method], { line, labels: false });
+    const was = state.before?.methods.find((m) => m.method === result.method)?.watched;
+    bar(card, result.watched, was);
+  }
+}
+
+function bar(card, now, was) {
+  const place = (score) => 100 * Math.max(0, Math.min(1, (score - RANGE[0]) / (RANGE[1] - RANGE[0])));
+  const score = now ? now.score : RANGE[0];
+  card.dataset.score = now ? now.score : "";
+  card.dataset.reported = Boolean(now?.reported);
+  card.dataset.seen = now ? now.visible_fraction : "";
+  card.querySelector(".fill").style.width = `${place(score)}%`;
+  card.querySelector(".tick").style.left = `${place(state.settings.threshold)}%`;
+  const ghost = card.querySelector(".ghost");
+  ghost.hidden = !was;
+  if (was) ghost.style.left = `${place(was.score)}%`;
+  card.querySelector(".score").textContent = now ? now.score.toFixed(2) : "–";
+  const status = card.querySelector(".status");
+  const seen = Math.round(100 * (now?.visible_fraction ?? 1));
+  status.textContent = !now?.reported ? "✗ lost" : seen < 100 ? `✓ ${seen}% seen` : "✓ found";
+  status.classList.toggle("lost", !now?.reported);
+}
+
+export function tell() {
+  const label = state.setup.models[state.models].label;
+  if (!state.watched) {
+    $("story").textContent = `No ${label} is found here. Lower the threshold, or try another picture.`;
+    return;
+  }
+  const share = Math.round(100 * cover.share(state.watched, composed.width, composed.height));
+  const found = (name) => state.result.methods.find((m) => m.method === name)?.watched;
+  const names = state.result.methods.map((m) => m.method);
+  const finders = names.filter((name) => found(name)?.reported);
+  const losers = names.filter((name) => !found(name)?.reported);
+  const list = (words) => words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : words[0];
+  let text;
+  if (cover.empty) {
+    text = finders.length === names.length
+      ? `Nothing covers the ${label}, and every method finds it. Now cover a part of it.`
+      : `Nothing covers the ${label} yet. ${list(losers)} ${losers.length > 1 ? "miss" : "misses"} it already.`;
+  } else {
+    text = `${share}% of the ${label}’s box is covered. `;
+    text += losers.length ? `${list(losers)} lost it` : "All methods still find it";
+    text += losers.length && finders.length ? `; ${list(finders)} still ${finders.length > 1 ? "find" : "finds"} it` : "";
+    const vis = found("VIS");
+    if (vis?.reported && vis.visible_fraction < 1) {
+      text += `. VIS says that ${Math.round(100 * (1 - vis.visible_fraction))}% is hidden, and where.`;
+    } else text += ".";
+  }
+  if ($("story").textContent !== text) $("story").textContent = text;
+  document.body.dataset.covered = share;
+}
