@@ -28,6 +28,7 @@ CHUNK = 8  # items a task: a task costs the scheduler about as much as a small i
 AHEAD = 2  # tasks for each thread of the cluster
 PATIENCE = 30.0  # seconds without any worker before giving up; a nanny restarts one in a few
 POLL = 1.0  # seconds between looks at whether workers are left
+CONNECT = 10.0  # seconds for a scheduler to answer
 
 AGAIN = "what is finished is kept: start it again, then give the same command"
 _functions: dict[str, Callable[[Any], Any]] = {}  # on a worker: by name of the work
@@ -85,7 +86,7 @@ def _connect(cluster: str | Client) -> Iterator[Client]:
         yield cluster
         return
     try:
-        client = Client(cluster, timeout=10, set_as_default=False)
+        client = Client(cluster, timeout=CONNECT, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ClusterError(f"{cluster}: no Dask scheduler answers there: {reason}") from None

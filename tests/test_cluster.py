@@ -1,0 +1,227 @@
+"""The third place of work: a Dask scheduler and two workers, each a process on loopback."""
+
+import json
+import operator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Client, KilledWorker
+
+import halfseen as hs
+from halfseen import cluster
+from halfseen.cli import run
+from halfseen.collection.photo import Photo
+from halfseen.compute import map_images
+from halfseen.data.image import write_image
+from halfseen.errors import ClusterError
+from pattern_scenes import make_image, make_model, make_noise
+
+IMAGES = 500
+
+
+class Cluster:
+    """A scheduler and workers that a test may kill."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "scheduler.json"
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        wait_for(self.file.exists)
+        self.address: str = json.loads(self.file.read_text())["address"]
+        self.client = Client(self.address, set_as_default=False)
+
+    def _start(self, what: str, *more: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "dask", what, "--scheduler-file", str(self.file)]
+        return subprocess.Popen(
+            [*command, "--no-dashboard", *more],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def start_workers(self, count: int) -> None:
+        for _ in range(count):
+            self.workers.append(self._start("worker", "--nthreads", "1", "--no-nanny"))
+        self.client.wait_for_workers(len(self.workers), timeout=120)
+
+    def kill(self) -> None:
+        worker = self.workers.pop()
+        worker.kill()
+        worker.wait()
+
+    def close(self) -> None:
+        self.client.close()
+        while self.workers:
+            self.kill()
+        self.scheduler.kill()
+        self.scheduler.wait()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(2400):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("waited two minutes in vain")
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    found = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        found.start_workers(2)
+        yield found
+    finally:
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model and a folder of images, one of them damaged, and what a local run finds in them."""
+    folder = tmp_path_factory.mktemp("data")
+    hs.save(make_model(), folder / "model.safetensors")
+    (folder / "photos").mkdir()
+    for n in range(IMAGES):
+        truth = make_noise("n", n) if n % 3 else make_image("p", [(n % 90, 16)])
+        write_image(folder / "photos" / f"{n:03}.bmp", truth.source)
+    (folder / "photos" / "007.bmp").write_bytes(b"damaged")
+    assert run(words(folder, folder / "local", "--cores", "2")) == 1
+    return folder
+
+
+def words(data: Path, out: Path, *more: str) -> list[str]:
+    found = ["detect", str(data / "model.safetensors"), str(data / "photos"), "-o", str(out)]
+    return [*found, "--shard", "40", "--threshold", "0", "-q", *more]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((folder / "shards").iterdir())}
+
+
+def test_results_come_in_order_and_errors_in_their_place(machines: Cluster) -> None:
+    items = [(n,) for n in range(50)]
+    done: list[int] = []
+    found = map_images(operator.itemgetter(0), items, None, done.append, machines.client)
+    assert list(found) == list(range(50))
+    assert done == list(range(1, 51))
+    items[20] = ()  # type: ignore[call-overload]
+    seen = []
+    with pytest.raises(IndexError):
+        seen.extend(map_images(operator.itemgetter(0), items, cluster=machines.address))
+    results = map_images(operator.itemgetter(0), items, cluster=machines.address)
+    assert [next(results) for _ in range(20)] == list(range(20))
+    with pytest.raises(IndexError):
+        next(results)
+
+
+def test_detect_gives_the_same_bytes(machines: Cluster, data: Path, tmp_path: Path) -> None:
+    assert run(words(data, tmp_path / "out", "--cluster", machines.address)) == 1
+    assert content(tmp_path / "out") == content(data / "local")
+
+
+def test_work_is_small(machines: Cluster, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task carries names, not pictures nor the model."""
+    sizes: list[int] = []
+    submit = machines.client.submit
+
+    def weigh(function: Any, *arguments: Any, **options: Any) -> Any:
+        sizes.append(len(cluster.cloudpickle.dumps(arguments)))
+        return submit(function, *arguments, **options)
+
+    monkeypatch.setattr(machines.client, "submit", weigh)
+    photos = [Photo(str(p), str(p)) for p in sorted((data / "photos").iterdir())[8:40]]
+    shapes = [p.shape for p in map_images(Photo.pixels, photos, cluster=machines.client)]
+    assert shapes == [(96, 144, 3)] * 32
+    assert max(sizes) < 3000
+
+
+def kill_after(
+    shards: int, out: Path, kill: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Has `kill` called once, in the middle of a run."""
+    take = cluster._Run._chunk
+    killed = False
+
+    def take_and_kill(*arguments: Any) -> Iterator[Any]:
+        nonlocal killed
+        if not killed and len(list(out.glob("shards/*.jsonl"))) >= shards:
+            killed = True
+            kill()
+        yield from take(*arguments)
+
+    monkeypatch.setattr(cluster._Run, "_chunk", take_and_kill)
+
+
+def test_a_killed_worker_costs_nothing(
+    machines: Cluster, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_after(2, tmp_path / "out", machines.kill, monkeypatch)
+    assert run(words(data, tmp_path / "out", "--cluster", machines.address)) == 1
+    assert len(machines.workers) == 1
+    assert content(tmp_path / "out") == content(data / "local")
+
+
+def test_no_worker_left_is_a_clear_message_and_the_run_goes_on_later(
+    machines: Cluster, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(cluster, "PATIENCE", 1.0)
+    monkeypatch.setattr(cluster, "POLL", 0.2)
+    out = tmp_path / "out"
+    kill_after(3, out, machines.kill, monkeypatch)  # the last one
+    assert run(words(data, out, "--cluster", machines.address)) == 1
+    assert machines.workers == []
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "no worker left for 1 s; what is finished is kept" in told
+    finished = content(out)
+    assert 3 <= len(finished) < 13
+    machines.start_workers(1)
+    assert run(words(data, out, "--cluster", machines.address)) == 1
+    assert content(out) == content(data / "local")
+    assert finished.items() <= content(out).items()
+
+
+def test_an_item_that_kills_workers_is_found_and_given_up(
+    machines: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted: dict[Any, list[Any]] = {}
+    submit, wait = cluster._Run._submit, cluster._Run._wait
+
+    def remember(self: Any, chunk: list[Any]) -> Any:
+        future = submit(self, chunk)
+        submitted[future.key] = chunk
+        return future
+
+    def die(self: Any, future: Any) -> Any:
+        if (5,) in submitted[future.key]:
+            raise KilledWorker("task", None, 4)
+        return wait(self, future)
+
+    monkeypatch.setattr(cluster._Run, "_submit", remember)
+    monkeypatch.setattr(cluster._Run, "_wait", die)
+    items = [(n,) for n in range(20)]
+    take = operator.itemgetter(0)
+    found = list(map_images(take, items, cluster=machines.client, on_lost=lambda item: -item[0]))
+    assert found == [*range(5), -5, *range(6, 20)]
+    with pytest.raises(ClusterError, match=r"\(5,\): every worker that took it died"):
+        list(map_images(take, items, cluster=machines.client))
+
+
+def test_a_scheduler_that_is_not_there_or_goes_away(
+    tmp_path: Path, machines: Cluster, data: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(cluster, "CONNECT", 0.5)
+    assert run(words(data, tmp_path / "out", "--cluster", "tcp://127.0.0.1:9")) == 1
+    assert "tcp://127.0.0.1:9: no Dask scheduler answers there" in capsys.readouterr().err
+    results = map_images(np.sqrt, range(10_000), cluster=machines.address)
+    next(results)
+    machines.scheduler.kill()
+    machines.scheduler.wait()
+    with pytest.raises(ClusterError, match="lost the scheduler; what is finished is kept"):
+        list(results)
