@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-browser lint bench clean
+.PHONY: demo test test-browser docs lint bench clean
 
 $(VENV)/.dev: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -22,6 +22,10 @@ $(VENV)/.browser: $(VENV)/.dev
 		|| { echo "install chromium and chromedriver first (Debian: apt install chromium-driver)"; exit 1; }
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	touch $@
+
 demo: $(VENV)/.dev
 	$(BIN)/halfseen demo -o demo
 
@@ -31,6 +35,11 @@ test: $(VENV)/.dev lint
 # SCREENSHOTS=docs/pictures also writes the pictures of the documentation.
 test-browser: $(VENV)/.browser
 	SCREENSHOTS=$(SCREENSHOTS) $(BIN)/python -m pytest tests_browser
+
+# The documentation, into site/. A broken link or any other warning fails.
+docs: $(VENV)/.docs
+	$(BIN)/python docs/make_tutorial.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -42,4 +51,4 @@ bench: $(VENV)/.bench $(VENV)/.browser
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo site .pytest_cache .mypy_cache .ruff_cache
