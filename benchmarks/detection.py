@@ -49,7 +49,7 @@ Image = NDArray[np.uint8]
 ROWS, COLS, CELL = 8, 12, 6
 WINDOW = ((COLS + 1) * CELL, (ROWS + 1) * CELL)  # pixels (width, height) under the blocks' cells
 TURNS = 31
-PASSED = 400  # windows that the bias is set to let through the chain bound
+PASSED = 300  # windows that the bias is set to let through the chain bound
 SIDES = ((387, 516), (775, 1033), (1500, 2000), (3000, 4000))  # 0.2 to 12 megapixels
 
 

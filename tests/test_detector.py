@@ -287,6 +287,12 @@ def test_the_best_template_wins_each_place() -> None:
     assert sorted(rows) == sorted(expected)
 
 
+def test_the_planes_of_hog_are_its_blocks() -> None:
+    level = np.ascontiguousarray(picture().transpose(2, 0, 1), np.float32)
+    for hog in (Hog(), Hog(cell=7, bins=5, interpolate=False)):
+        np.testing.assert_array_equal(hog.planes(level).transpose(1, 2, 0), hog(level))
+
+
 def test_pixels_a_path_and_a_grey_array_are_looked_at_alike(tmp_path: Path) -> None:
     image = picture()
     grey = image[..., 1]

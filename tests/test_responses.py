@@ -187,6 +187,17 @@ def test_strips_and_batches_change_nothing(
     assert_same(found, whole, atol=1e-5)
 
 
+def test_features_in_planes_give_the_same_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, component = level((20, 13), 14), template((4, 3), 15)
+    planes = np.ascontiguousarray(features.transpose(2, 0, 1)).transpose(1, 2, 0)
+    assert not planes.flags.c_contiguous
+    expected = find_windows(features, component, -0.3, 0.05, True)
+    assert len(expected.y) > 20
+    assert_same(find_windows(planes, component, -0.3, 0.05, True), expected, atol=1e-5)
+    monkeypatch.setattr(responses, "STRIP_BYTES", 1)
+    assert_same(find_windows(planes, component, -0.3, 0.05, True), expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("visibility", [False, True])
 def test_a_search_of_several_levels_finds_what_each_holds(visibility: bool) -> None:
     component = template((3, 4), 9)

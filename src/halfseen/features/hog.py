@@ -63,9 +63,13 @@ class Hog:
         return (rows, cols) if rows > 0 and cols > 0 else (0, 0)
 
     def __call__(self, level: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.ascontiguousarray(self.planes(level).transpose(1, 2, 0))
+
+    def planes(self, level: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The same as (channels, rows, cols), as they are computed and multiplied fastest."""
         from halfseen.features import kernels
 
-        blocks = np.empty((*self.grid(*level.shape[1:]), self.channels), np.float32)
+        blocks = np.empty((self.channels, *self.grid(*level.shape[1:])), np.float32)
         if blocks.size:
             votes = kernels.soft_histograms if self.interpolate else kernels.hard_histograms
             hist = votes(level, self.cell, self.bins)

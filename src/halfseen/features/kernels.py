@@ -10,23 +10,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Pixels = NDArray[np.uint8] | NDArray[np.float32]
 # Unsigned, or every look-up would first test for a negative index.
 Indices = NDArray[np.uintp]
 
 
-@njit(cache=True, nogil=True)
-def to_planar(image: NDArray[np.uint8], planar: Floats) -> None:
-    """(height, width, channels) uint8 to (channels, height, width) float32."""
-    height, width, channels = image.shape
-    for c in range(channels):
-        for y in range(height):
-            for x in range(width):
-                planar[c, y, x] = image[y, x, c]
-
-
 @njit(cache=True, nogil=True, fastmath=True)
 def resample(
-    source: Floats, ystart: Indices, yweight: Floats, xstart: Indices, xweight: Floats, out: Floats
+    source: Pixels, ystart: Indices, yweight: Floats, xstart: Indices, xweight: Floats, out: Floats
 ) -> None:
     """out[y, x] = sum_ij yweight[i, y] xweight[j, x] source[ystart[y] + i, xstart[x] + j]."""
     channels, _, width_in = source.shape
@@ -113,7 +104,7 @@ def _gradient_row(level: Floats, y: int, dx: Floats, dy: Floats, best: Floats) -
 
 @njit(cache=True, nogil=True, fastmath=True)
 def soft_histograms(level: Floats, cell: int, bins: int) -> Floats:
-    """(rows, cols, bins) histograms of unsigned orientation, interpolated in angle and in place.
+    """(bins, rows, cols) histograms of unsigned orientation, interpolated in angle and in place.
 
     A pixel's magnitude is shared linearly between the two nearest bins and bilinearly between the
     four nearest cells. Bin k is centred at (k + 0.5) pi / bins. Pixels beyond the last whole cell
@@ -191,22 +182,24 @@ def soft_histograms(level: Floats, cell: int, bins: int) -> Floats:
             upper[k] += above * line[k]
             lower[k] += below * line[k]
             line[k] = 0
-    hist = np.empty((rows, cols, bins), np.float32)
+    hist = np.empty((bins, rows, cols), np.float32)
     for r in range(rows):
+        # Cell c lies right of gap c and left of gap c + 1.
+        before, after = gaps[r, 1:], gaps[r, stride:]
+        for k in range(bins):
+            for c in range(cols):
+                hist[k, r, c] = before[c * stride + 2 * k] + after[c * stride + 2 * k]
         for c in range(cols):
-            before, after = gaps[r, c * stride + 1 :], gaps[r, (c + 1) * stride :]
-            for k in range(bins):
-                hist[r, c, k] = before[2 * k] + after[2 * k]
-            hist[r, c, 0] += before[2 * bins] + after[2 * bins]
+            hist[0, r, c] += before[c * stride + 2 * bins] + after[c * stride + 2 * bins]
     return hist
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def hard_histograms(level: Floats, cell: int, bins: int) -> Floats:
-    """(rows, cols, bins) histograms of unsigned orientation with no interpolation at all."""
+    """(bins, rows, cols) histograms of unsigned orientation with no interpolation at all."""
     _, height, width = level.shape
     rows, cols = height // cell, width // cell
-    hist = np.zeros((rows, cols, bins), np.float32)
+    hist = np.zeros((bins, rows, cols), np.float32)
     dx, dy = np.empty(width, np.float32), np.empty(width, np.float32)
     best = np.empty(width, np.float32)
     for y in range(rows * cell):
@@ -214,46 +207,46 @@ def hard_histograms(level: Floats, cell: int, bins: int) -> Floats:
         for x in range(cols * cell):
             angle = math.atan2(dy[x], dx[x]) % math.pi
             k = min(int(angle * bins / math.pi), bins - 1)
-            hist[y // cell, x // cell, k] += math.sqrt(best[x])
+            hist[k, y // cell, x // cell] += math.sqrt(best[x])
     return hist
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def normalise_blocks(hist: Floats, clip: float, epsilon: float, blocks: Floats) -> None:
-    """L2-Hys over 2x2 cells of (rows, cols, bins): fills blocks (rows - 1, cols - 1, 4 bins).
+    """L2-Hys over 2x2 cells of (bins, rows, cols): fills blocks (4 bins, rows - 1, cols - 1).
 
     v / sqrt(|v|^2 + eps^2), clipped, and normalised once more the same way.
     """
-    rows, cols, bins = hist.shape
-    pair = 2 * bins
-    lines = hist.reshape((rows, cols * bins))
+    bins, rows, cols = hist.shape
     limit = np.float32(clip)
     square = np.float32(epsilon * epsilon)
     energy = np.zeros((2, cols), np.float32)
+    scale, total = np.empty(cols - 1, np.float32), np.empty(cols - 1, np.float32)
     for r in range(rows):
         upper, lower = energy[(r + 1) % 2], energy[r % 2]
-        for c in range(cols):
-            total = np.float32(0)
-            for k in range(bins):
-                total += hist[r, c, k] * hist[r, c, k]
-            lower[c] = total
+        lower[:] = 0
+        for k in range(bins):
+            for c in range(cols):
+                lower[c] += hist[k, r, c] * hist[k, r, c]
         if r == 0:
             continue
         for c in range(cols - 1):
-            scale = 1 / math.sqrt(upper[c] + upper[c + 1] + lower[c] + lower[c + 1] + square)
-            block = blocks[r - 1, c]
-            # The two cells of a row lie side by side.
-            above = lines[r - 1, c * bins : c * bins + pair]
-            below = lines[r, c * bins : c * bins + pair]
-            total = np.float32(0)
-            for k in range(pair):
-                a, b = min(scale * above[k], limit), min(scale * below[k], limit)
-                total += a * a + b * b
-                block[k] = a
-                block[pair + k] = b
-            scale = 1 / math.sqrt(total + square)
-            for k in range(2 * pair):
-                block[k] *= scale
+            scale[c] = 1 / math.sqrt(upper[c] + upper[c + 1] + lower[c] + lower[c + 1] + square)
+        total[:] = 0
+        for corner in range(4):
+            for k in range(bins):
+                cells = hist[k, r - 1 + corner // 2, corner % 2 :]
+                block = blocks[corner * bins + k, r - 1]
+                for c in range(cols - 1):
+                    value = min(scale[c] * cells[c], limit)
+                    block[c] = value
+                    total[c] += value * value
+        for c in range(cols - 1):
+            scale[c] = 1 / math.sqrt(total[c] + square)
+        for k in range(4 * bins):
+            block = blocks[k, r - 1]
+            for c in range(cols - 1):
+                block[c] *= scale[c]
 
 
 @njit(cache=True, nogil=True, fastmath=True)

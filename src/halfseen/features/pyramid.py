@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from halfseen.errors import SettingsError
 
 Floats = NDArray[np.float32]
+Pixels = NDArray[np.uint8] | NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -62,19 +63,17 @@ def levels(
     `fits(height, width)` says whether a level is still large enough to be of use. Each level is
     resized from the image halved as often as it can be, so that it costs what its own size costs.
     """
-    from halfseen.features.kernels import to_planar
-
     height, width = image.shape[:2]
-    source = np.empty((image.shape[2], height, width), np.float32)
-    to_planar(np.ascontiguousarray(image), source)
+    # Bytes, not floats, as long as they can be: a level is made as fast as its source is read.
+    source: Pixels = np.ascontiguousarray(image.transpose(2, 0, 1))
     for rows, cols in settings.sizes((height, width), fits):
         while 2 * rows <= source.shape[1] and 2 * cols <= source.shape[2]:
             source = resize(source, ((source.shape[1] + 1) // 2, (source.shape[2] + 1) // 2))
         yield Level(resize(source, (rows, cols)), cols / width, rows / height)
 
 
-def resize(planar: Floats, size: tuple[int, int]) -> Floats:
-    """(channels, height, width) to another (height, width).
+def resize(planar: Pixels, size: tuple[int, int]) -> Floats:
+    """(channels, height, width) uint8 or float32 to another (height, width), float32.
 
     Each axis that shrinks is averaged over the area that a new pixel covers; each that grows is
     interpolated linearly. Anything cheaper aliases, and gradients see it.
@@ -82,7 +81,7 @@ def resize(planar: Floats, size: tuple[int, int]) -> Floats:
     from halfseen.features.kernels import resample
 
     if planar.shape[1:] == size:
-        return planar
+        return planar.astype(np.float32, copy=False)
     out = np.empty((planar.shape[0], *size), np.float32)
     resample(planar, *_taps(planar.shape[1], size[0]), *_taps(planar.shape[2], size[1]), out)
     return out

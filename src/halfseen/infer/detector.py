@@ -15,6 +15,7 @@ from halfseen.data.image import as_image, read_image
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.features.descriptor import Descriptor
+from halfseen.features.hog import Hog
 from halfseen.features.pyramid import Level, PyramidSettings, levels
 from halfseen.infer.boxes import contract, extent, place_boxes
 from halfseen.infer.responses import Search, Windows
@@ -92,9 +93,13 @@ class Detector:
     def _features(
         self, pixels: NDArray[np.uint8], group: list[int]
     ) -> Iterator[tuple[Level, NDArray[np.float32]]]:
-        descriptor = self.models[group[0]].descriptor
+        descriptor, pyramid = self.models[group[0]].descriptor, self.models[group[0]].pyramid
         shapes = {c.shape for m in group for c in self.models[m].components}
-        yield from feature_levels(pixels, descriptor, self.models[group[0]].pyramid, shapes)
+        for level in _fitting_levels(pixels, descriptor, pyramid, shapes):
+            if isinstance(descriptor, Hog):
+                yield level, descriptor.planes(level.pixels).transpose(1, 2, 0)
+            else:
+                yield level, descriptor(level.pixels)
 
     def _detections(
         self,
@@ -146,12 +151,21 @@ def feature_levels(
 ) -> Iterator[tuple[Level, NDArray[np.float32]]]:
     """The levels of an image with their features, down to where no window of these shapes fits."""
 
+    for level in _fitting_levels(pixels, descriptor, pyramid, shapes):
+        yield level, descriptor(level.pixels)
+
+
+def _fitting_levels(
+    pixels: NDArray[np.uint8],
+    descriptor: Descriptor,
+    pyramid: PyramidSettings,
+    shapes: Collection[tuple[int, int]],
+) -> Iterator[Level]:
     def fits(height: int, width: int) -> bool:
         rows, cols = descriptor.grid(height, width)
         return any(r <= rows and c <= cols for r, c in shapes)
 
-    for level in levels(pixels, pyramid, fits):
-        yield level, descriptor(level.pixels)
+    return levels(pixels, pyramid, fits)
 
 
 def _shared_features(models: Sequence[Mixture]) -> list[list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,11 @@ def block_responses(
     One GEMM. Not a convolution by FFT: the maximum over each block's flag needs the blocks apart.
     """
     height, width, channels = features.shape
-    flat = weights.reshape(-1, channels) @ features.reshape(-1, channels).T
+    if features.strides[1] == features.itemsize:  # planes, seen as blocks
+        columns = features.transpose(2, 0, 1).reshape(channels, -1)
+    else:
+        columns = features.reshape(-1, channels).T
+    flat = weights.reshape(-1, channels) @ columns
     return flat.reshape(len(flat), height, width)
 
 
@@ -87,15 +92,16 @@ class Search:
         size += (abs(component.u) + abs(component.u_t)) * component.weights[..., 0].size
         self._enough = threshold - 1e-5 * size if visibility else threshold
         self._sizes: list[tuple[int, int]] = []
-        # Windows that lie inside, and those that reach outside: the former are solved faster.
-        self._waiting: tuple[list[_Waiting], list[_Waiting]] = ([], [])
+        # Windows that lie inside are solved faster than those that reach outside.
+        self._inside: list[_Waiting] = []
+        self._border: list[_Waiting] = []
         self._bytes = 0
         none = np.zeros(0, np.int64)
         flags = np.zeros((0, *component.shape), np.bool_)
         self._found = [Windows(none, none, none, np.zeros(0, np.float32), flags)]
 
     def look(self, features: NDArray[np.float32]) -> None:
-        """Adds the windows of a level (H, W, channels)."""
+        """Adds the windows of a level (H, W, channels), whose channels may lie in planes."""
         component = self.component
         rows, cols = component.shape
         height, width = features.shape[:2]
@@ -110,12 +116,15 @@ class Search:
             else:
                 sums = sum_windows(responses, *place, component.bias, component.u_t)
             y, x, bound, whole = select_places(sums, self._enough, first, rows, cols, height)
-            blocks = np.zeros((len(y), 0, 0), np.float32)
+            blocks = bound  # Only visibility has a use for the blocks.
             if self.visibility:
                 blocks = gather_windows(responses, rows, cols, top, height, y, x)
-            for queue, part in zip(self._waiting, (slice(whole), slice(whole, None)), strict=True):
-                if len(y[part]):
-                    queue.append(_Waiting(level, y[part], x[part], bound[part], blocks[part]))
+            if whole > 0:
+                part = _Waiting(level, y[:whole], x[:whole], bound[:whole], blocks[:whole])
+                self._inside.append(part)
+            if whole < len(y):
+                part = _Waiting(level, y[whole:], x[whole:], bound[whole:], blocks[whole:])
+                self._border.append(part)
             self._bytes += blocks.nbytes
             if self._bytes > WAITING_BYTES:
                 self._solve()
@@ -127,9 +136,9 @@ class Search:
         return Windows(*(np.concatenate([getattr(w, name) for w in self._found]) for name in names))
 
     def _solve(self) -> None:
-        for queue, padded in zip(self._waiting, (False, True), strict=True):
+        for queue in (self._inside, self._border):
             if queue:
-                self._found.append(self._reaching(queue, padded))
+                self._found.append(self._reaching(queue, padded=queue is self._border))
                 queue.clear()
         self._bytes = 0
 
@@ -155,8 +164,7 @@ class Search:
         return Windows(level[keep], y[keep], x[keep], score[keep], flags[keep])
 
 
-@dataclass(frozen=True, eq=False)
-class _Waiting:
+class _Waiting(NamedTuple):
     """Windows of a level that the bound leaves: it, and the responses of the blocks."""
 
     level: int
