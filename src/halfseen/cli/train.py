@@ -106,9 +106,9 @@ def command(
             f"{error}; {checkpoint} keeps all that was learnt: go on with --resume"
         ) from None
     checkpoint.unlink(missing_ok=True)
-    report.say(f"wrote {out}")
+    report.wrote(out)
     for path in write_pictures(model, out):
-        report.say(f"wrote {path}")
+        report.wrote(path)
     report.say(f"try it: halfseen detect {out} PICTURES -o found")
     return 0
 

@@ -105,7 +105,7 @@ def command(
             raise
     best = {step: result.best(step) for step in STEPS}
     print(text.dumps(best) if json else as_table(result).text())
-    report.say(f"wrote {write_plot(result, label, out / 'tuning.png')}")
+    report.wrote(write_plot(result, label, out / "tuning.png"))
     report.say(
         f"train with it: --set lambda={best['lambda']:g} --set alpha={best['alpha']:g}; detect "
         f"with --overlap {best['greedy overlap']:g} (greedy) or {best['covering overlap']:g} "
