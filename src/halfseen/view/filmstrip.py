@@ -111,7 +111,11 @@ def plot_film(frames: Sequence[Frame], drawn: str = "VIS") -> Figure:
             points(axes, n, name, range(count), [frame.score(name) for frame in frames])
         axes.axhline(0, color="0.5", linewidth=0.8)
         axes.set_xticks(range(count), [f"{frame.share:.0%}" for frame in frames])
-        axes.set(xlim=(-0.5, count - 0.5), xlabel="share of the object covered", ylabel="score")
+        axes.set(
+            xlim=(-0.5, count - 0.5),
+            xlabel="share of the object covered",
+            ylabel="score, each on its own scale",
+        )
         axes.legend()
     return figure
 
