@@ -7,8 +7,13 @@ Of the candidates D, with H_k the scene blocks in which k is visible, find
 
 The paper's G is s_k - t on all blocks of the window of k, visible or not. The default here departs
 from it: G is exp(beta s_k), close to the odds of the detection, on the visible blocks alone, so
-that one strong detection outweighs many weak ones beside it; and the kept detections are ranked by
-t + (s - t) sqrt(what k adds to the others / what it covers), so that one which others cover sinks.
+that one strong detection outweighs many weak ones beside it. The kept detections are ranked by
+
+    t + (s_k - t) sqrt(what k adds to the others / what it covers)
+    + log(sum_i r(i, k) exp(gamma (s_i - s_k))) / gamma
+
+so that one which others cover sinks, and one that many dropped candidates agree with rises: i runs
+over the candidates, k itself among them, that overlap k more than any other kept detection.
 """
 
 from __future__ import annotations
@@ -36,16 +41,18 @@ from halfseen.suppress.scene import Scene, scene_of
 log = logging.getLogger(__name__)
 
 ENERGIES: dict[str, dict[str, Any]] = {
-    "odds": {"value": "odds", "blocks": "visible", "rank": "marginal"},
+    "odds": {"value": "odds", "blocks": "visible", "rank": "support"},
     "paper": {"value": "score", "blocks": "all", "rank": "score"},
 }
 CHOICES = {
     "value": ("odds", "score"),
     "blocks": ("visible", "all"),
-    "rank": ("marginal", "score"),
+    "rank": ("support", "marginal", "score"),
     "measure": ("visible", "box"),
     "solver": ("exact", "marginal"),
 }
+AGREES = 0.3
+"""The least overlap at which a candidate supports a kept detection."""
 MANY = 5_000
 """Candidates of one label above which a proof within the limits is unlikely, and is warned of."""
 
@@ -61,20 +68,22 @@ class Covering:
     beta         of the odds, above 0
     blocks       which blocks get the value: "visible", or "all" of the window (paper)
     price        what each kept detection costs, in units of the energy (paper: 0)
-    rank         by "marginal" contribution, or by "score" (paper)
+    rank         by "score" (paper), by "marginal" contribution, or by that and "support"
+    gamma        how much more strong candidates count than weak ones in the support, above 0
     measure      r by "visible" blocks (paper), or by intersection over union of the "box"
     solver       "exact" (paper), or "marginal": repeatedly the candidate that gains most
     block        pixels between scene blocks (the cell size of the descriptor)
     max_nodes, max_seconds   limits of the search of one call
     """
 
-    overlap: float = 0.5
+    overlap: float = 0.3
     threshold: float = -1.0
     value: str = "odds"
     beta: float = 4.0
     blocks: str = "visible"
     price: float = 0.0
-    rank: str = "marginal"
+    rank: str = "support"
+    gamma: float = 2.0
     measure: str = "visible"
     solver: str = "exact"
     block: float = 8.0
@@ -85,6 +94,7 @@ class Covering:
         check_range("overlap", self.overlap, 0, 1)
         check_range("threshold", self.threshold, -1e9, 1e9)
         check_range("beta", self.beta, 1e-6, 1e6)
+        check_range("gamma", self.gamma, 1e-6, 1e6)
         check_range("price", self.price, 0, 1e300)
         check_range("block", self.block, 1, 1e6)
         check_range("max_nodes", self.max_nodes, 0, 1e15)
@@ -143,6 +153,8 @@ def covering_of(
         energy, bound = energy + solved[0], bound + solved[1]
         optimal &= solved[2]
         who, most = _strongest(scene, own, chosen, settings)
+        if settings.rank == "support":
+            rank[chosen] += _support(score[own], score[chosen], who, most, settings.gamma)
         drop = most > settings.overlap
         excluder[own[drop]] = chosen[who[drop]]
         overlap[own[drop]] = most[drop]
@@ -190,11 +202,18 @@ def _solve(
     )  # fmt: skip
     chosen = own[solution.chosen]
     rank[chosen] = score[chosen]
-    if settings.rank == "marginal":
+    if settings.rank != "score":
         mass = value * extents(covered)[0]
         part = np.sqrt(solution.marginal[solution.chosen] / mass[solution.chosen])
         rank[chosen] = settings.threshold + (score[chosen] - settings.threshold) * part
     return chosen, (solution.energy, solution.bound, solution.optimal)
+
+
+def _support(score: Floats, kept: Floats, who: Indices, overlap: Floats, gamma: float) -> Floats:
+    """What the candidates that agree with each kept one add to its rank; at least 0."""
+    agree = overlap >= AGREES
+    votes = overlap[agree] * np.exp(gamma * (score[agree] - kept[who[agree]]))
+    return np.log(np.maximum(np.bincount(who[agree], votes, len(kept)), 1)) / gamma
 
 
 def _strongest(

@@ -95,6 +95,9 @@ def _choose(
     try:
         if method == "covering":
             energy = settings.pop("energy", "odds")
+            if energy == "odds":
+                # Support would take another detector's scores out of their scale.
+                settings.setdefault("rank", "marginal")
             return covering_of(
                 score, label, scene, Covering.named(energy, overlap=overlap, **settings)
             )
