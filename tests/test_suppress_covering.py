@@ -10,7 +10,7 @@ from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.suppress import covering, greedy, suppress
 from halfseen.suppress.covering import Covering
-from halfseen.suppress.interpretation import Interpretation
+from halfseen.suppress.interpretation import Interpretation, best_first
 from halfseen.suppress.kernels import list_bits
 from halfseen.suppress.scene import scene_of
 
@@ -82,16 +82,15 @@ def slow_support(
     found: Detections, kept: NDArray[np.int64], visible: NDArray[np.bool_], settings: Covering
 ) -> NDArray[np.float64]:
     """What each kept detection gains from those that overlap it more than any other kept one."""
+    order = best_first(found.score, scene_of(found, settings.block).content).tolist()
     votes = np.zeros(len(kept))
     place = {int(k): n for n, k in enumerate(kept)}
     for i in range(len(found)):
         rivals = [int(k) for k in kept if found.label[k] == found.label[i]]
         if found.score[i] < settings.threshold or not rivals:
             continue
-        # Among equal overlaps the stronger detection has the vote; a kept one votes for itself.
-        nearest = max(
-            rivals, key=lambda k: (overlap_of(visible[i], visible[k]), k == i, found.score[k])
-        )
+        # Among equal overlaps the first in the canonical order has the vote.
+        nearest = max(rivals, key=lambda k: (overlap_of(visible[i], visible[k]), -order.index(k)))
         share = overlap_of(visible[i], visible[nearest])
         if share >= 0.3:
             gain = settings.gamma * (found.score[i] - found.score[nearest])
