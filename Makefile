@@ -41,6 +41,15 @@ docs: $(VENV)/.docs
 	$(BIN)/python docs/make_tutorial.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+# Damaged files for every reader; FUZZ_SECONDS for all of them together.
+FUZZ_SECONDS ?= 600
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
+
+# Kills detect and train at random moments, and compares bytes.
+soak: $(VENV)/.dev
+	$(BIN)/python tests/soak.py
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -45,6 +45,8 @@ def test_anything_else_is_refused_in_one_line(tmp_path: Path, damage: str) -> No
         np.savez(path, score=np.zeros(3))
     else:
         path.write_bytes({"empty": b"", "text": b"hello", "cut": whole[: len(whole) // 2]}[damage])
-    with pytest.raises(AnnotationError, match=r"c\.npz: expected a candidates file") as error:
+    with pytest.raises(
+        AnnotationError, match=r"c\.npz: (expected a candidates file|no such)"
+    ) as error:
         read_candidates(path)
     assert "\n" not in str(error.value)

@@ -19,8 +19,9 @@ from halfseen.cli import run
 from halfseen.collection.photo import Photo
 from halfseen.compute import map_images
 from halfseen.data.image import write_image
+from halfseen.data.voc import write_voc
 from halfseen.errors import ClusterError
-from pattern_scenes import make_image, make_model, make_noise
+from pattern_scenes import make_dataset, make_image, make_model, make_noise
 
 IMAGES = 500
 
@@ -122,6 +123,21 @@ def test_results_come_in_order_and_errors_in_their_place(machines: Cluster) -> N
 def test_detect_gives_the_same_bytes(machines: Cluster, data: Path, tmp_path: Path) -> None:
     assert run(words(data, tmp_path / "out", "--cluster", machines.address)) == 1
     assert content(tmp_path / "out") == content(data / "local")
+
+
+def test_evaluate_gives_the_same_figures(
+    machines: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hs.save(make_model(), tmp_path / "vis.safetensors")
+    hs.save(make_model("BLT"), tmp_path / "blt.safetensors")
+    write_voc(make_dataset(), tmp_path / "data", "val")
+    command = ["evaluate", str(tmp_path / "vis.safetensors"), str(tmp_path / "blt.safetensors")]
+    command += [str(tmp_path / "data"), "--json", "-q"]
+    printed = []
+    for more in (["--cores", "1"], ["--cluster", machines.address]):
+        assert run([*command, *more]) == 0
+        printed.append(json.loads(capsys.readouterr().out)["classes"])
+    assert printed[0] == printed[1]
 
 
 def test_work_is_small(machines: Cluster, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
 import halfseen.data.files
+from halfseen.data.limits import LIMITS
 from halfseen.errors import HalfseenError, ModelError
 from halfseen.features.fhog import Fhog
 from halfseen.features.hog import Hog
@@ -134,7 +136,7 @@ def test_a_tensor_that_declares_more_than_the_file_holds_is_refused(tmp_path: Pa
 def test_a_file_beyond_the_limit_is_refused_unread(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "MAX_BYTES", 1 << 10)
+    monkeypatch.setattr(store, "LIMITS", replace(LIMITS, model_bytes=1 << 10))
     assert "at most 0 MiB" in refused(saved)
 
 

@@ -51,6 +51,7 @@ class Study:
     seed: int = 0
     cores: int | None = None
     methods: tuple[Method, ...] = METHODS
+    cluster: str | None = None
 
     @property
     def folder(self) -> Path:
@@ -100,12 +101,12 @@ def detect_all(study: Study, on_done: Callable[[int, int], None] | None = None) 
         todo = [m for m in models if not _shard(study, *m, start).exists()]
         if todo:
             detector = Detector([load(study.model_path(*m)) for m in todo])
-            indices = range(start, min(start + SHARD, count))
+            images = (study.test[i : i + 1] for i in range(start, min(start + SHARD, count)))
 
-            def find(i: int, detector: Detector = detector) -> list[Detections]:
-                return detector.candidates_by_model(study.test.image(i), THRESHOLD)
+            def find(one: Dataset, detector: Detector = detector) -> list[Detections]:
+                return detector.candidates_by_model(one.image(0), THRESHOLD)
 
-            rows = list(map_images(find, indices, study.cores))
+            rows = list(map_images(find, images, study.cores, cluster=study.cluster))
             for k, name in enumerate(todo):
                 path = _shard(study, *name, start)
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ import typer
 from halfseen.cli.data import Data, Images, Split, open_dataset
 from halfseen.cli.models import check_models, complete_model
 from halfseen.cli.terminal import Report
-from halfseen.cli.training import Cores, Quiet
+from halfseen.cli.training import Cluster, Cores, Quiet
 from halfseen.errors import HalfseenError, SettingsError
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def command(
     ] = False,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the sweep's textures.")] = 0,
     cores: Cores = None,
+    cluster: Cluster = None,
     json: Annotated[
         bool, typer.Option("--json", metavar="", help="Print all figures as JSON, no tables.")
     ] = False,
@@ -94,11 +95,12 @@ def command(
     rows = _methods(models, method, overlap, classes)
     conditions = Conditions(threshold, SHARES if sweep else (), seed, whole_boxes)
     _make_folder(out)
-    dataset = open_dataset(data, split, images)
+    # Workers start in folders of their own.
+    dataset = open_dataset(data.absolute() if cluster else data, split, images)
     problems = list(dataset.problems)
     evaluations = []
     with report.compiling():
-        for evaluation in _run(dataset, rows, conditions, cores, report, problems):
+        for evaluation in _run(dataset, rows, conditions, cores, cluster, report, problems):
             evaluations.append(evaluation)
             if not json and not quiet:
                 _print_tables(evaluation)
@@ -155,6 +157,7 @@ def _run(
     rows: Sequence[Method],
     conditions: Conditions,
     cores: int | None,
+    cluster: str | None,
     report: Report,
     problems: list[str],
 ) -> Iterator[Evaluation]:
@@ -166,7 +169,7 @@ def _run(
         try:
             with report.progress(label) as advance:
                 evaluation = evaluate(
-                    dataset, label, own, conditions, cores=cores,
+                    dataset, label, own, conditions, cores=cores, cluster=cluster,
                     on_done=lambda done: advance(done, len(dataset)),
                 )  # fmt: skip
         except SettingsError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfseen.cli.terminal import Advance, Report
-from halfseen.cli.training import Cores, Preset, PresetOption, Quiet, Seed
+from halfseen.cli.training import Cluster, Cores, Preset, PresetOption, Quiet, Seed
 from halfseen.errors import HalfseenError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def command(
     preset: PresetOption = Preset.default,
     seed: Seed = 0,
     cores: Cores = None,
+    cluster: Cluster = None,
     json: Annotated[
         bool, typer.Option("--json", metavar="", help="Print the table as JSON.")
     ] = False,
@@ -59,11 +60,13 @@ def command(
     from halfseen.reproduce import Study, detect_all, score_all, table, train_class
 
     report = Report(quiet)
+    if cluster:
+        devkit = devkit.absolute()  # workers start in folders of their own
     train, test = read_voc(devkit, train_split), read_voc(devkit, test_split)
     for problem in (*train.problems, *test.problems):
         report.fail(problem)
     labels = list(classes or CLASSES)
-    study = Study(train, test, out, labels, preset.value, seed, cores)
+    study = Study(train, test, out, labels, preset.value, seed, cores, cluster=cluster)
     failed = False
     with report.progress("training") as advance, report.compiling():
         for n, label in enumerate(labels):

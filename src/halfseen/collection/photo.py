@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from halfseen.data.files import read_most
 from halfseen.data.image import Pixels, decode_image
 from halfseen.data.limits import LIMITS, Limits
 from halfseen.errors import HalfseenError, ImageError, SettingsError
@@ -48,7 +49,7 @@ class Photo:
                 raise ImageError(f"{self.name}: {found if there else 'no such file'}")
             with open(self.place, "rb") as stream:
                 if self.start is None:
-                    return stream.read(most)
+                    return read_most(stream, most)
                 stream.seek(self.start)
                 return self._whole(stream.read(min(self.length, most)), most)
         except HalfseenError:

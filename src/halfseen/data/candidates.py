@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from halfseen.data.files import write_atomically
+from halfseen.data.arrays import read_arrays
+from halfseen.data.files import read_bounded, write_atomically
+from halfseen.data.limits import LIMITS, Limits
 from halfseen.detections import Detections
 from halfseen.errors import AnnotationError
 
 ARRAYS = ("score", "label", "component", "mirrored", "window", "full", "visible")
+SIDE = 10_000  # blocks along a side of a window: more than any has
 
 
 def write_candidates(path: str | Path, found: Sequence[Detections]) -> None:
@@ -38,32 +40,37 @@ def write_candidates(path: str | Path, found: Sequence[Detections]) -> None:
     write_atomically(path, content.getvalue())
 
 
-def read_candidates(path: str | Path) -> list[Detections]:
+def read_candidates(path: str | Path, limits: Limits = LIMITS) -> list[Detections]:
     """Reads what `write_candidates` wrote. AnnotationError for anything else."""
+    content = read_bounded(path, limits.arrays_bytes)
     try:
-        # Opened here, because numpy leaves the file of a damaged archive open.
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            stored = {name: file[name] for name in file.files}
-        shapes = stored["shapes"]
-        ends = np.cumsum(shapes.prod(1))
-        bits = np.unpackbits(stored["flags"], count=int(ends[-1]) if len(ends) else 0).astype(bool)
-        grids = (
-            [
-                part.reshape(shape)
-                for part, shape in zip(np.split(bits, ends[:-1]), shapes, strict=True)
-            ]
-            if len(ends)
-            else []
-        )
-        last = np.cumsum(stored["counts"])
-        found = []
-        for size, stop, count in zip(stored["sizes"], last, stored["counts"], strict=True):
-            rows = slice(stop - count, stop)
-            arrays = {name: stored[name][rows] for name in ARRAYS}
-            for name in ("window", "full", "visible"):
-                arrays[name] = arrays[name].astype(np.float64)
-            height, width = (int(v) for v in size)
-            found.append(Detections(**arrays, visibility=tuple(grids[rows]), size=(height, width)))
-        return found
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        stored = read_arrays(content, (*ARRAYS, "counts", "sizes", "shapes", "flags"), limits)
+        return _detections(stored)
+    except (AnnotationError, ValueError, TypeError, OverflowError, IndexError) as error:
         raise AnnotationError(f"{path}: expected a candidates file of halfseen: {error}") from None
+
+
+def _detections(stored: dict[str, Any]) -> list[Detections]:
+    counts, shapes = stored["counts"].astype(np.int64), stored["shapes"].astype(np.int64)
+    if shapes.shape != (len(stored["score"]), 2) or (shapes < 0).any() or (shapes > SIDE).any():
+        raise ValueError("shapes that no window has")
+    if (counts < 0).any() or counts.sum() != len(shapes):
+        raise ValueError(f"counts that do not sum to {len(shapes)}")
+    ends = np.cumsum(shapes.prod(1))
+    total = int(ends[-1]) if len(ends) else 0
+    if total > 8 * stored["flags"].size:
+        raise ValueError("fewer flags than blocks")
+    bits = np.unpackbits(stored["flags"], count=total).astype(bool)
+    grids = [
+        bits[end - rows * cols : end].reshape(rows, cols)
+        for end, (rows, cols) in zip(ends, shapes, strict=True)
+    ]
+    found = []
+    for size, stop, count in zip(stored["sizes"], np.cumsum(counts), counts, strict=True):
+        rows = slice(stop - count, stop)
+        arrays = {name: stored[name][rows] for name in ARRAYS}
+        for name in ("window", "full", "visible"):
+            arrays[name] = arrays[name].astype(np.float64)
+        height, width = (int(v) for v in size)
+        found.append(Detections(**arrays, visibility=tuple(grids[rows]), size=(height, width)))
+    return found

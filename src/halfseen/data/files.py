@@ -21,12 +21,17 @@ def read_bounded(path: FilePath, most: int) -> bytes:
         raise AnnotationError(f"{file}: expected a file, found a folder or device")
     try:
         with file.open("rb") as stream:
-            content = stream.read(most + 1)
+            content = read_most(stream, most + 1)
     except OSError as error:
         raise AnnotationError(f"{file}: cannot be read: {error.strerror}") from None
     if len(content) > most:
         raise AnnotationError(f"{file}: larger than the limit of {most:,} bytes")
     return content
+
+
+def read_most(stream: BinaryIO, most: int) -> bytes:
+    """Up to `most` bytes of an open file; not more is asked of memory than the file has."""
+    return stream.read(min(most, os.fstat(stream.fileno()).st_size + 1))
 
 
 def write_atomically(path: FilePath, content: bytes, *, durable: bool = False) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.data.files import FilePath, write_atomically
+from halfseen.data.files import FilePath, read_most, write_atomically
 from halfseen.data.limits import LIMITS, Limits
 from halfseen.errors import ImageError
 
@@ -28,6 +28,8 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", "
 # Only formats that Pillow decodes by itself: EPS, for one, would start an interpreter.
 _FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 _WRITERS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".bmp": "BMP", ".webp": "WEBP"}
+
+_STRIP = 4_000_000  # pixels
 
 _filters = threading.Lock()
 
@@ -165,7 +167,7 @@ def _content(file: Path, limits: Limits) -> bytes:
         raise ImageError(f"{file}: expected an image file, found a folder or device")
     try:
         with file.open("rb") as stream:
-            return stream.read(limits.image_bytes + 1)
+            return read_most(stream, limits.image_bytes + 1)
     except OSError as error:
         raise ImageError(f"{file}: cannot be read: {error.strerror or error}") from None
 
@@ -176,6 +178,17 @@ def _reason(error: Exception) -> str:
 
 
 def _rgb(image: Image.Image) -> Pixels:
+    """A strip of rows at a time, so that what Pillow copies on the way is no whole picture."""
+    width, height = image.size
+    pixels = np.empty((height, width, 3), np.uint8)
+    rows = max(_STRIP // width, 1)
+    for top in range(0, height, rows):
+        bottom = min(top + rows, height)
+        pixels[top:bottom] = _rgb_strip(image.crop((0, top, width, bottom)))
+    return pixels
+
+
+def _rgb_strip(image: Image.Image) -> Pixels:
     if image.mode.startswith("I"):
         levels = np.asarray(image)
         if levels.min() < 0 or levels.max() > 0xFFFF:

@@ -21,6 +21,7 @@ Counts = NDArray[np.int64]
 _FIRST = 48  # the character '0' stands for zero
 _DIGITS = 7  # of five bits: enough for any length below 2^34
 _SCALE = 5  # polygons are walked in fifths of a pixel
+_FAR = 1e9  # pixels: no corner lies further out
 
 
 def encode(mask: ArrayLike) -> dict[str, Any]:
@@ -150,7 +151,7 @@ def _corners(polygon: ArrayLike) -> NDArray[np.float64]:
         flat = np.asarray(polygon, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         flat = np.zeros(0)
-    if flat.ndim != 1 or flat.size < 6 or flat.size % 2 or not np.isfinite(flat).all():
+    if flat.ndim != 1 or flat.size < 6 or flat.size % 2 or not (np.abs(flat) < _FAR).all():
         raise AnnotationError("polygon: expected at least three corners [x1, y1, x2, y2, ...]")
     points = np.trunc(_SCALE * flat.reshape(-1, 2) + 0.5)
     return np.concatenate([points, points[:1]])

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from halfseen.data.files import write_atomically
+from halfseen.data.limits import LIMITS
 from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import AnnotationError, SettingsError
 from halfseen.evaluate.voc_ap import BoxKind, Found, aligned
 
-MAX_BYTES = 256 * 2**20
 _NAME = re.compile(r"comp\d+_det_[^_]+_(?P<label>.+)\.txt")
 
 
@@ -72,8 +72,10 @@ def read_voc_results(
     place = {here.image: k for k, here in enumerate(truth)}
     numbers, images = array("d"), array("q")
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise AnnotationError(f"{path}: larger than {MAX_BYTES} bytes; is it a results file?")
+        if path.stat().st_size > LIMITS.results_bytes:
+            raise AnnotationError(
+                f"{path}: larger than {LIMITS.results_bytes:,} bytes; is it a results file?"
+            )
         with path.open(encoding="utf-8", errors="replace") as lines:
             for n, line in enumerate(lines, start=1):
                 if line.strip():

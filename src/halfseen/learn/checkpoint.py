@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.data.arrays import read_arrays
 from halfseen.data.files import write_atomically
-from halfseen.errors import TrainingError
+from halfseen.errors import AnnotationError, TrainingError
 
 if TYPE_CHECKING:
     from halfseen.learn.mining import NegativeStore
@@ -77,8 +78,10 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
     digest, archive = content[:DIGEST], content[DIGEST:]
     if digest != hashlib.sha256(archive).digest():
         raise TrainingError(f"{path}: a damaged checkpoint, or none; delete it to start anew")
-    with np.load(io.BytesIO(archive), allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    try:
+        return read_arrays(archive, ("header", "vector", "latent", "flags", "flag_counts"))
+    except AnnotationError as error:
+        raise TrainingError(f"{path}: {error}; delete it to start anew") from None
 
 
 def load(path: Path, trainer: Trainer) -> State:
@@ -86,17 +89,23 @@ def load(path: Path, trainer: Trainer) -> State:
     from halfseen.learn.trainer import State
 
     arrays = _read(path)
-    header = json.loads(arrays["header"].tobytes())
-    if header["fingerprint"] != fingerprint(trainer):
+    try:
+        header = json.loads(arrays["header"].tobytes())
+        if header["fingerprint"] != fingerprint(trainer):
+            raise TrainingError(
+                f"{path}: belongs to other data or settings; go on with those it was started "
+                "with, or delete it to start anew"
+            )
+        flags = np.split(arrays["flags"], np.cumsum(arrays["flag_counts"])[:-1])
+        rows = [tuple(int(v) for v in row) for row in arrays["latent"]]
+        history = [_as_round(entry) for entry in header["history"]]
+        assignments = trainer.reassign(rows, flags)  # type: ignore[arg-type]
+        stage, number = int(header["stage"]), int(header["round"])
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise TrainingError(
-            f"{path}: belongs to other data or settings; go on with those it was started with, or "
-            "delete it to start anew"
-        )
-    flags = np.split(arrays["flags"], np.cumsum(arrays["flag_counts"])[:-1])
-    rows = [tuple(int(v) for v in row) for row in arrays["latent"]]
-    history = [_as_round(entry) for entry in header["history"]]
-    assignments = trainer.reassign(rows, flags)  # type: ignore[arg-type]
-    return State(header["stage"], header["round"], arrays["vector"], assignments, history)
+            f"{path}: not a checkpoint of halfseen: {error}; delete it to start anew"
+        ) from None
+    return State(stage, number, arrays["vector"], assignments, history)
 
 
 def _as_round(entry: dict[str, Any]) -> Round:
@@ -107,11 +116,10 @@ def _as_round(entry: dict[str, Any]) -> Round:
     return Round(**values)
 
 
-def _tuples(entry: dict[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
-
-
 def load_keys(path: Path) -> list[NDArray[np.int64]]:
     """Where the stored negatives come from, by component, in their order."""
     arrays = _read(path)
-    return [arrays[f"keys{m}"] for m in range(sum(name.startswith("keys") for name in arrays))]
+    names = [f"keys{m}" for m in range(sum(name.startswith("keys") for name in arrays))]
+    if any(name not in arrays or arrays[name].shape[1:] != (6,) for name in names):
+        raise TrainingError(f"{path}: not a checkpoint of halfseen; delete it to start anew")
+    return [arrays[name] for name in names]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from halfseen.data.files import write_atomically
+from halfseen.data.limits import LIMITS
 from halfseen.errors import HalfseenError, ModelError
 from halfseen.features.descriptor import make_descriptor
 from halfseen.features.pyramid import PyramidSettings
@@ -17,10 +18,6 @@ from halfseen.model.component import Component
 from halfseen.model.mixture import Mixture
 
 VERSION = 1
-MAX_BYTES = 256 << 20
-MAX_COMPONENTS = 64
-MAX_SIDE = 64
-MAX_CHANNELS = 1024
 
 
 def save(model: Mixture, path: str | os.PathLike[str]) -> None:
@@ -78,9 +75,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         if not path.is_file():
             found = "no such file" if not path.exists() else "a folder or device"
             raise ModelError(f"{path}: expected a model file, found {found}")
-        if path.stat().st_size > MAX_BYTES:
+        if path.stat().st_size > LIMITS.model_bytes:
             raise ModelError(
-                f"{path}: expected a model of at most {MAX_BYTES >> 20} MiB, "
+                f"{path}: expected a model of at most {LIMITS.model_bytes >> 20} MiB, "
                 f"found {path.stat().st_size >> 20} MiB"
             )
         content = path.read_bytes()
@@ -96,10 +93,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             f"{path}: expected a halfseen model file (safetensors), found something else; "
             "make one with `halfseen train`"
         ) from None
-    found = header.get("version") if isinstance(header, dict) else None
-    if found != VERSION:
+    version = header.get("version") if isinstance(header, dict) else None
+    if version != VERSION:
         raise ModelError(
-            f"{path}: expected model version {VERSION}, found {found!r}; "
+            f"{path}: expected model version {VERSION}, found {version!r}; "
             "use the halfseen release that wrote it, or train again"
         )
     return header, tensors
@@ -107,8 +104,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
     described = header["components"]
-    if not 1 <= len(described) <= MAX_COMPONENTS:
-        raise ModelError(f"expected 1 to {MAX_COMPONENTS} components, found {len(described)}")
+    if not 1 <= len(described) <= LIMITS.components:
+        raise ModelError(f"expected 1 to {LIMITS.components} components, found {len(described)}")
     components = []
     for i, fields in enumerate(described):
         if f"weights.{i}" not in tensors:
@@ -116,12 +113,12 @@ def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
         weights = tensors[f"weights.{i}"]
         if (
             weights.ndim != 3
-            or max(weights.shape[:2]) > MAX_SIDE
-            or weights.shape[2] > MAX_CHANNELS
+            or max(weights.shape[:2]) > LIMITS.window_side
+            or weights.shape[2] > LIMITS.channels
         ):
             raise ModelError(
-                f"tensor weights.{i}: expected at most {MAX_SIDE} x {MAX_SIDE} x {MAX_CHANNELS}, "
-                f"found {weights.shape}"
+                f"tensor weights.{i}: expected at most {LIMITS.window_side} x "
+                f"{LIMITS.window_side} x {LIMITS.channels}, found {weights.shape}"
             )
         box = np.asarray(fields["box"], np.float64)
         components.append(

@@ -150,6 +150,7 @@ def evaluate(
     *,
     cores: int | None = None,
     on_done: Callable[[int], None] | None = None,
+    cluster: str | None = None,
 ) -> Evaluation:
     """Runs the methods over all images and measures them.
 
@@ -170,7 +171,7 @@ def evaluate(
         if not textures:
             problems.append(f"{dataset.name}: no image without a {label} gives texture: no sweep")
     look = Look(dataset, label, [m for m in methods if m.model], conditions, textures)
-    seen = list(map_images(look, range(len(dataset)), cores, on_done))
+    seen = list(map_images(look, range(len(dataset)), cores, on_done, cluster))
     good = [k for k, result in enumerate(seen) if not isinstance(result, str)]
     problems += [result for result in seen if isinstance(result, str)]
     if not good:
@@ -295,7 +296,8 @@ class Look:
         self.conditions = conditions
         self.textures = textures
         models = {id(m.model): m.model for m in methods if m.model is not None}
-        self.place = {key: n for n, key in enumerate(models)}
+        order = list(models)
+        self.place = {m.name: order.index(id(m.model)) for m in methods if m.model is not None}
         self.detector = Detector(list(models.values())) if models else None
 
     def __call__(self, i: int) -> Seen | str:
@@ -326,7 +328,7 @@ class Look:
         candidates = self.detector.candidates_by_model(image, self.conditions.threshold)
         results = {}
         for method in self.methods:
-            own = candidates[self.place[id(method.model)]]
+            own = candidates[self.place[method.name]]
             choice = suppress(own, method.suppression, **method.settings)
             results[method.name] = replace(own[choice.indices], score=choice.rank)
         return results

@@ -1,0 +1,107 @@
+"""Every reader with every file of the corpus, and with a few hundred damaged ones of each kind.
+
+`make fuzz` tries many more; here the seeds are fixed.
+"""
+
+import json
+import random
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz import __main__ as fuzz
+from fuzz.mutate import mutate
+from fuzz.readers import Readers
+from halfseen.data.arrays import read_arrays
+from halfseen.data.limits import Limits
+from halfseen.errors import AnnotationError, HalfseenError
+
+READERS = sorted(path.name for path in fuzz.CORPUS.iterdir())
+HOSTILE = {"bomb.xml", "outside.xml", "deep.xml", "deep.json", "nan.json", "huge.png", "bomb.npz"}
+
+
+def test_every_reader_has_a_corpus(tmp_path: Path) -> None:
+    assert sorted(Readers(tmp_path).names()) == READERS
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_corpus_is_read_and_hostile_files_are_refused(name: str, tmp_path: Path) -> None:
+    readers = Readers(tmp_path)
+    for path in sorted((fuzz.CORPUS / name).iterdir()):
+        if path.name in HOSTILE:
+            with pytest.raises(HalfseenError):
+                getattr(readers, name)(path.read_bytes())
+        else:
+            getattr(readers, name)(path.read_bytes())
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_damaged_files_raise_nothing_but_our_errors(name: str, tmp_path: Path) -> None:
+    rng, files, readers = random.Random(3), fuzz.corpus(name), Readers(tmp_path)
+    refused = []
+    for _ in range(150):
+        content = mutate(rng.choice(files), files, rng)
+        try:
+            getattr(readers, name)(content)
+        except HalfseenError as error:
+            refused.append(str(error))
+    assert refused
+    assert not any("\n" in line for line in refused)
+
+
+def test_the_fuzzer_finds_faults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Three readers at fault: one raises, one dies, one hangs. Each input is found and kept."""
+
+    class Faulty(Readers):
+        def mask(self, content: bytes) -> None:
+            raise ZeroDivisionError("fault")
+
+        def voc(self, content: bytes) -> None:
+            import os
+
+            if os.environ.get("HALFSEEN_WARM"):
+                os._exit(9)
+            os.environ["HALFSEEN_WARM"] = "1"
+
+        def name_list(self, content: bytes) -> None:
+            import time
+
+            end = time.process_time() + 0.01
+            while content == b"spin" or time.process_time() < end:
+                pass
+
+    monkeypatch.setattr(fuzz, "Readers", Faulty)
+    monkeypatch.setattr(fuzz, "PATIENCE", 0.2)
+    warm = [b"first"]
+    monkeypatch.setattr(fuzz, "corpus", lambda name: warm)
+    monkeypatch.setattr(fuzz, "mutate", lambda *_: b"spin")
+    faults = tmp_path / "faults"
+    names = ["mask", "voc", "name_list"]
+    assert fuzz.main([*names, "--seconds", "3", "--seed", "1", "--faults", str(faults)]) == 1
+    told = json.loads(capfd.readouterr().out.splitlines()[-1])
+    assert {fault.split("-")[0] for fault in told["faults"]} == set(names)
+    kept = {path.name.split("-")[0]: path for path in faults.glob("*.txt")}
+    assert "ZeroDivisionError" in kept["mask"].read_text()
+    assert "died with 9" in kept["voc"].read_text()
+    assert "took more than" in kept["name_list"].read_text()
+    assert kept["name_list"].with_suffix("").read_bytes() == b"spin"
+
+
+def test_arrays_that_would_not_fit_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, a=np.zeros(1 << 23))
+    content = path.read_bytes()
+    assert len(content) < 1 << 17
+    tracemalloc.start()
+    with pytest.raises(AnnotationError, match="exceed the limit of 1,000,000 bytes"):
+        read_arrays(content, limits=Limits(arrays_bytes=1_000_000))
+    assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    tracemalloc.stop()
+    assert read_arrays(content)["a"].shape == (1 << 23,)
+    np.savez(path, a=np.array([{}], dtype=object))
+    with pytest.raises(AnnotationError, match="expected numbers or texts"):
+        read_arrays(path.read_bytes())
