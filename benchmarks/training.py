@@ -6,8 +6,8 @@ default window. Both are tested on the same new scenes by VOC's AP (all-point) i
 ours with default settings.
 
 Prints one line of JSON; `peak_mib` is of our training, and the seconds of processor time, which
-include the tests, say more than the others on a busy machine. `--costs` prints instead what `halfseen check` estimates time by: seconds
-of one core for each unit of work.
+include the tests, say more than the others on a busy machine. `--costs` prints instead what
+`halfseen check` estimates time by: seconds of one core for each unit of work.
 """
 
 from __future__ import annotations
