@@ -80,10 +80,14 @@ def scene_pixels(number: int) -> NDArray[np.uint8]:
 
 
 def scene_objects(number: int) -> list[Record]:
-    """The true objects of a scene: label, whole box and visible share, the largest first."""
+    """The true objects of a scene: label, whole box and visible share.
+
+    Those in full view come first, then the largest: the page puts its occluder on the first.
+    """
     truth = scene(number).truth
     sides = truth.full[:, 2:] - truth.full[:, :2]
-    order = np.argsort(-sides.prod(axis=1) * truth.visible_fraction, kind="stable")
+    hidden = truth.visible_fraction <= 0.97
+    order = np.lexsort((-sides.prod(axis=1) * truth.visible_fraction, hidden))
     return [
         {
             "label": str(truth.label[i]),
