@@ -442,19 +442,22 @@ def test_ctrl_c_once_finishes_the_shard_twice_stops(
     process.send_signal(signal.SIGINT)
     told = process.communicate()[1]
     assert process.returncode == 130
-    assert "stopping after this shard" in told
-    assert "6 of 10 images" in told
-    assert list(content(out)) == ["000000.jsonl", "000001.jsonl"]
+    # The signal may come between two shards: then there is none to finish.
+    done = list(content(out))
+    assert done in (["000000.jsonl"], ["000000.jsonl", "000001.jsonl"])
+    assert ("stopping after this shard" in told) == (len(done) == 2)
+    assert f"{3 * len(done)} of 10 images" in told
     process = start(model, photos, out, 1.0)
     assert process.stderr is not None
-    wait_for(lambda: "2 of 4 shards are done" in process.stderr.readline())  # type: ignore[union-attr]
+    begun = f"{len(done)} of 4 shards"
+    wait_for(lambda: begun in process.stderr.readline())  # type: ignore[union-attr]
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     process.communicate()
     assert process.returncode == 130
-    assert list(content(out)) == ["000000.jsonl", "000001.jsonl"]
+    assert list(content(out)) == done
     assert run(words(model, photos, out)) == 0
     assert run(words(model, photos, tmp_path / "whole")) == 0
     assert content(out) == content(tmp_path / "whole")
