@@ -79,7 +79,7 @@ class Covering:
     overlap: float = 0.3
     threshold: float = -1.0
     value: str = "odds"
-    beta: float = 4.0
+    beta: float = 2.0
     blocks: str = "visible"
     price: float = 0.0
     rank: str = "support"
