@@ -121,9 +121,11 @@ class _Run:
             self.client.unregister_worker_plugin(self.name)
 
     def results(self, items: Iterator[Any], on_lost: Callable[[Any], Any] | None) -> Iterator[Any]:
-        more = True
+        more, most, look_again = True, 0, 0.0
         while more or self.waiting:
-            while more and len(self.waiting) < AHEAD * max(self._threads(), 1):
+            if time.monotonic() >= look_again:  # workers come and go; asking takes a while
+                most, look_again = AHEAD * max(self._threads(), 1), time.monotonic() + POLL
+            while more and len(self.waiting) < most:
                 chunk = list(islice(items, CHUNK))
                 more = len(chunk) == CHUNK
                 if chunk:

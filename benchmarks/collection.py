@@ -1,0 +1,137 @@
+"""Images a second of `detect --shard` on one core, two cores, and Dask with two workers.
+
+python benchmarks/collection.py [--images 10000] [--blocks 5]. The images are cut into blocks, and
+every place of work takes each block in turn, so that other load on the machine falls on all alike.
+Prints one line of JSON last: images_per_second of each place, two_cores_over_one,
+dask_over_two_cores, memory_growth (the largest memory during the last tenth of the images over
+that during the first tenth, in this process, less 1) and equal_bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from distributed import Client, LocalCluster
+
+from halfseen.cli.collection import Recorder
+from halfseen.cli.detect import Look
+from halfseen.collection.journal import open_journal
+from halfseen.collection.photo import Photo
+from halfseen.collection.run import run_collection
+from halfseen.collection.sources import find_photos
+from halfseen.data.image import write_image
+from halfseen.features.fhog import Fhog
+from halfseen.features.pyramid import PyramidSettings
+from halfseen.infer.detector import Detector
+from halfseen.model.component import Component
+from halfseen.model.mixture import Mixture
+
+SIZE = (144, 192)
+
+
+def write_images(folder: Path, count: int) -> None:
+    """Soft patches of colour with noise, as JPEG: cheap to make, and not empty of gradients."""
+    rng = np.random.default_rng(0)
+    for n in range(count):
+        coarse = rng.integers(0, 255, (SIZE[0] // 16, SIZE[1] // 16, 3))
+        image = np.kron(coarse, np.ones((16, 16, 1))) + rng.integers(-20, 20, (*SIZE, 1))
+        path = folder / f"{n // 1000:03}" / f"{n:06}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        write_image(path, np.clip(image, 0, 255).astype(np.uint8), quality=85)
+
+
+def make_look() -> Recorder:
+    """Two mirrored components of 6 x 8 and 8 x 6 blocks, with visibility."""
+    rng = np.random.default_rng(1)
+    components = tuple(
+        Component(
+            rng.normal(size=(*shape, 31)).astype(np.float32) * 0.02, -1.6, -0.02, 0.01,
+            np.array([0.0, 0.0, shape[1], shape[0]]),
+        )
+        for shape in ((6, 8), (8, 6))
+    )  # fmt: skip
+    model = Mixture("thing", "VIS", components, True, 0.05, Fhog(8), PyramidSettings(1.2, 1.0))
+    return Recorder(Look(Detector(model), -1.0, "greedy", {}, False, 0.0))
+
+
+def run_block(
+    folder: Path, photos: list[Photo], look: Recorder, place: dict[str, Any]
+) -> tuple[float, dict[str, bytes]]:
+    request = {"shard": 250, "format": "jsonl"}
+    with open_journal(folder, request, photos) as journal:
+        start = time.perf_counter()
+        summary = run_collection(journal, look, **place)
+        spent = time.perf_counter() - start
+    assert summary.done == len(photos), summary
+    assert summary.failed == 0, (folder / "failed.jsonl").read_text()[:500]
+    return spent, {path.name: path.read_bytes() for path in (folder / "shards").iterdir()}
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, default=10_000)
+    parser.add_argument("--blocks", type=int, default=5)
+    options = parser.parse_args()
+    look = make_look()
+    with (
+        tempfile.TemporaryDirectory() as name,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        top = Path(name)
+        (top / "images").mkdir()
+        write_images(top / "images", options.images)
+        photos = list(find_photos([str(top / "images")]))
+        places: dict[str, dict[str, Any]] = {
+            "one_process": {"cores": 1}, "two_cores": {"cores": 2}, "dask": {"cluster": client},
+        }  # fmt: skip
+        for place, where in places.items():  # kernels compiled, workers warm
+            run_block(top / f"warm-{place}", photos[:64], look, where)
+        spent = dict.fromkeys(places, 0.0)
+        equal = True
+        memory: list[int] = []
+        step = -(-len(photos) // options.blocks)
+        for b in range(0, len(photos), step):
+            block, outputs = photos[b : b + step], []
+            for place, where in places.items():
+                watch = {"on_done": lambda _: memory.append(resident())} if "cores" in where else {}
+                folder = top / f"{place}-{b}"
+                seconds, output = run_block(folder, block, look, where | watch)
+                spent[place] += seconds
+                outputs.append(output)
+            equal &= outputs[0] == outputs[1] == outputs[2]
+            print({k: round(v, 1) for k, v in spent.items()}, flush=True)
+    tenth = max(len(memory) // 10, 1)
+    rate = {place: len(photos) / seconds for place, seconds in spent.items()}
+    print(
+        json.dumps(
+            {
+                "images": len(photos), "size": SIZE, "cores": os.cpu_count(),
+                "load": [round(v, 1) for v in os.getloadavg()],
+                "images_per_second": {k: round(v, 1) for k, v in rate.items()},
+                "two_cores_over_one": round(rate["two_cores"] / rate["one_process"], 3),
+                "dask_over_two_cores": round(rate["dask"] / rate["two_cores"], 3),
+                "memory_mib": max(memory) >> 20,
+                "memory_growth": round(max(memory[-tenth:]) / max(memory[:tenth]) - 1, 4),
+                "equal_bytes": equal,
+            }
+        )
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Detectors that live long and in company: threads, memory, places where kernels are kept."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+
+import halfseen
+from halfseen.detections import Detections
+from halfseen.infer.detector import Detector
+from pattern_scenes import make_image, make_model, make_noise
+
+
+def flat(found: Detections) -> bytes:
+    parts = [found.score, found.window, found.full, found.visible, *found.visibility]
+    return b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
+
+
+def test_detectors_in_threads_find_what_they_find_alone() -> None:
+    """Two detectors, each used by three threads at once, and images in another order in each."""
+    detectors = [Detector(make_model("VIS")), Detector(make_model("BLT", u_t=0.01))]
+    images = [make_image("p", [(n, 16)]).source for n in range(0, 60, 12)]
+    images += [make_noise("n", n).source for n in range(3)]
+    alone = [[flat(d.detect(image, -1.5)) for image in images] for d in detectors]
+    assert len(set(alone[0] + alone[1])) > len(images)
+    found: dict[tuple[int, int, int], bytes] = {}
+    start = threading.Barrier(6)
+
+    def work(d: int, thread: int) -> None:
+        start.wait()
+        for n in np.random.default_rng(thread).permutation(len(images)):
+            found[d, thread, int(n)] = flat(detectors[d].detect(images[n], -1.5))
+
+    threads = [threading.Thread(target=work, args=(d, t)) for d in (0, 1) for t in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 6 * len(images)
+    assert all(content == alone[d][n] for (d, _, n), content in found.items())
+
+
+def test_memory_does_not_grow_with_detections() -> None:
+    detector = Detector(make_model())
+    images = [make_noise("n", n).source for n in range(4)]
+
+    def detect(count: int) -> None:
+        for n in range(count):
+            detector.detect(images[n % 4], -1.5)
+
+    detect(20)
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    detect(200)
+    gc.collect()
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 200 * 100  # bytes: not even a few numbers a detection stay
+
+
+def test_a_read_only_home_and_package_are_no_obstacle(tmp_path: Path) -> None:
+    """Kernels are then kept in a private folder of the temporary one, and the user is told."""
+    source = Path(halfseen.__file__).parent
+    program = (
+        "import pathlib, sys\n"
+        "from halfseen import compilation\n"
+        "takes = compilation._takes_files\n"
+        f"barred = [pathlib.Path(p) for p in {[str(source), str(tmp_path / 'home')]!r}]\n"
+        "def barrier(folder):\n"
+        "    return not any(p in [folder, *folder.parents] for p in barred) and takes(folder)\n"
+        "compilation._takes_files = barrier\n"
+        "place = compilation.find_cache()\n"
+        "from numba import njit\n"
+        "@njit(cache=True)\n"
+        "def f(x): return x + 1\n"
+        "with compilation.on_compile(lambda where: print('told', where)):\n"
+        "    f(1)\n"
+        "print('kept', any(place.rglob('*.nbc')))\n"
+    )
+    script = tmp_path / "kernel.py"
+    script.write_text(program)
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    environment |= {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
+    environment.pop("XDG_CACHE_HOME", None)
+    run = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, check=True
+    )
+    place = tmp_path / f"halfseen-kernels-{os.getuid()}"
+    assert run.stdout.splitlines() == [f"told {place}", "kept True"]
