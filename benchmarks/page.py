@@ -20,8 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests_browser"))
 
 from browser import Page, serving
 
-from halfseen.view.catalogue import scene_objects
-from halfseen.view.demo_models import model_file
+from halfseen.view.catalogue import model_file, scene_objects
 
 WARM = 5
 REPEATS = 60

@@ -13,15 +13,28 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.data.scenes import Scene
+from halfseen.data.scenes import Scene, render_scene
 from halfseen.errors import SettingsError
-from halfseen.model.mixture import Mixture
+from halfseen.model.mixture import Method, Mixture
 from halfseen.model.store import load
-from halfseen.view.demo_models import FOLDER, show_scene
 from halfseen.view.records import Record
 
+FOLDER = Path(__file__).parents[1] / "models"
+LABEL = "car"
+METHODS: tuple[Method, ...] = ("BL", "BLT", "VIS")
+SHOW_SEED = 2024
 SCENES: tuple[int, ...] = tuple(json.loads((FOLDER / "scenes.json").read_text()))
 """The scenes on offer, as numbers of `show_scene`."""
+
+
+def model_file(method: str, folder: Path = FOLDER) -> Path:
+    """Where the shipped model of a method, learnt from built-in scenes, is kept."""
+    return folder / f"scenes-{LABEL}-{method}.safetensors"
+
+
+def show_scene(number: int) -> Scene:
+    """A scene for the page, with cars only; none was learnt from."""
+    return render_scene(SHOW_SEED, number, (LABEL,))
 
 
 @dataclass(frozen=True)

@@ -15,27 +15,21 @@ from pathlib import Path
 import numpy as np
 
 from halfseen.data.files import write_atomically
-from halfseen.data.image import Pixels
-from halfseen.data.scenes import Scene, render_scene, render_scenes
-from halfseen.geometry import Boxes, iou_matrix
-from halfseen.infer.detector import Detector
+from halfseen.data.image import Pixels, as_image
+from halfseen.data.scenes import render_scenes
+from halfseen.geometry import Boxes, clip
 from halfseen.learn.settings import TrainSettings
 from halfseen.learn.trainer import Trainer
-from halfseen.model.mixture import Method
+from halfseen.model.mixture import Mixture
 from halfseen.model.store import load, save
+from halfseen.view.catalogue import FOLDER, LABEL, METHODS, model_file, show_scene
+from halfseen.view.live import LiveSettings, look
+from halfseen.view.records import Record
 
-FOLDER = Path(__file__).parents[1] / "models"
-METHODS: tuple[Method, ...] = ("BL", "BLT", "VIS")
-LABEL = "car"
 SEED = 7
-SHOW_SEED = 2024
 SHOWN = 12
 WIDE = 110  # pixels of a car that is easily covered in part
-
-
-def model_file(method: str, folder: Path = FOLDER) -> Path:
-    """Where the demo model of a method is kept."""
-    return folder / f"scenes-{LABEL}-{method}.safetensors"
+NOTHING: Record = {"reported": False, "score": -np.inf}
 
 
 def make_demo_models(
@@ -58,32 +52,46 @@ def make_demo_models(
     return files
 
 
-def show_scene(number: int) -> Scene:
-    """A scene for the page, with cars only; none was learnt from."""
-    return render_scene(SHOW_SEED, number, (LABEL,))
-
-
 def choose_scenes(folder: Path = FOLDER, count: int = SHOWN) -> Path:
-    """Writes the numbers of the first scenes with a large, whole car that every method finds."""
-    detectors = [Detector(load(model_file(method, folder))) for method in METHODS]
-    chosen: list[int] = []
+    """Writes the numbers of the first scenes with a large, whole car that every method finds.
+
+    Those come first in which VIS finds it half covered, and by how much it is then above BL: the
+    page opens with what it is about. The others stay, so that it also shows where this fails.
+    """
+    models = {str(method): load(model_file(method, folder)) for method in METHODS}
+    stories: list[tuple[bool, float, int]] = []
     number = 0
-    while len(chosen) < count:
+    while len(stories) < count:
         truth = show_scene(number).truth
-        if len(truth) and not isinstance(truth.source, str):
-            wide = (truth.full[:, 2] - truth.full[:, 0]) * (truth.visible_fraction > 0.97)
-            box = truth.full[[int(np.argmax(wide))]]
-            if wide.max() >= WIDE and all(_finds(d, truth.source, box) for d in detectors):
-                chosen.append(number)
+        wide = (truth.full[:, 2] - truth.full[:, 0]) * (truth.visible_fraction > 0.97)
+        if wide.max(initial=0) >= WIDE:
+            box = truth.full[int(np.argmax(wide))]
+            image = as_image(truth.source)
+            if all(seen["reported"] for seen in _followed(image, models, box).values()):
+                scores = _followed(_half_covered(image, box), models, box)
+                vis = scores["VIS"]["score"]
+                stories.append((vis < 0, scores["BL"]["score"] - vis, number))
         number += 1
     path = folder / "scenes.json"
-    write_atomically(path, json.dumps(chosen).encode())
+    write_atomically(path, json.dumps([story[-1] for story in sorted(stories)]).encode())
     return path
 
 
-def _finds(detector: Detector, image: Pixels, box: Boxes) -> bool:
-    found = detector.detect(image, threshold=0.0)
-    return bool((iou_matrix(found.full, box) > 0.6).any())
+def _followed(image: Pixels, models: dict[str, Mixture], box: Boxes) -> dict[str, Record]:
+    """What each method says of the object in a box."""
+    reports = look(image, models, LiveSettings(), box.tolist())["methods"]
+    return {report["method"]: report["watched"] or NOTHING for report in reports}
+
+
+def _half_covered(image: Pixels, box: Boxes) -> Pixels:
+    """The image with noise over the left half of a box."""
+    x1, y1, x2, y2 = (int(v) for v in clip(box, (image.shape[0], image.shape[1])))
+    grain = np.random.default_rng(SEED).integers(0, 220, (y2 - y1, (x2 - x1) // 2, 1))
+    covered = image.copy()
+    covered[y1:y2, x1 : x1 + (x2 - x1) // 2] = np.repeat(np.repeat(grain, 4, 0), 4, 1)[
+        : y2 - y1, : (x2 - x1) // 2
+    ]
+    return covered
 
 
 def main() -> None:

@@ -24,6 +24,9 @@ from halfseen.suppress import Interpretation, suppress
 from halfseen.view.follow import SAME, follow
 from halfseen.view.records import Record, records
 
+CANDIDATES = 500
+"""The best candidates that suppression is given. Sliders can make every window one."""
+
 MOST = 200
 """Detections sent for one method at most: more cannot be told apart."""
 
@@ -48,7 +51,7 @@ class LiveSettings:
 
     threshold  the lowest score reported, -1 to 3
     alpha      Ising weight, 0 to 1; None leaves the model's own
-    shift      added to every component's u, -1 to 1: above 0 hiding is cheaper
+    shift      added to every component's u, -0.2 to 0.2: above 0 hiding is cheaper
     overlap    eta, the largest overlap of two reported detections, 0 to 1
     """
 
@@ -58,7 +61,7 @@ class LiveSettings:
     overlap: float = 0.5
 
     def __post_init__(self) -> None:
-        ranges = {"threshold": (-1, 3), "alpha": (0, 1), "shift": (-1, 1), "overlap": (0, 1)}
+        ranges = {"threshold": (-1, 3), "alpha": (0, 1), "shift": (-0.2, 0.2), "overlap": (0, 1)}
         for name, (low, high) in ranges.items():
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
@@ -126,6 +129,7 @@ def _report(
     watched: Sequence[float] | None,
     followed: Detections | None,
 ) -> Record:
+    total, found = len(found), found[:CANDIDATES]
     choice = _interpret(method, found, settings, model)
     kept = found[choice.indices[:MOST]]
     reported = [
@@ -135,7 +139,7 @@ def _report(
     report: Record = {
         "method": method,
         "suppression": choice.method,
-        "candidates": len(found),
+        "candidates": total,
         "optimal": choice.optimal if choice.method == "covering" else None,
         "detections": reported,
         "watched": None,
@@ -177,7 +181,7 @@ def inspect(
         known = [name for name, (model, _) in METHODS.items() if model in models]
         raise SettingsError(f"method must be one of {', '.join(known)}, found {method!r}")
     model = settings.applied(models[own])
-    candidates = Detector(model).candidates(image, settings.threshold)
+    candidates = Detector(model).candidates(image, settings.threshold)[:CANDIDATES]
     choice = _interpret(method, candidates, settings, model)
     if index not in choice.indices:
         raise SettingsError(f"detection {index} is not among those that {method} reports")

@@ -16,7 +16,7 @@ const SAYS = {
 const SLIDERS = [
   ["threshold", "Threshold t", -1, 1.5, 0.05, "The lowest score that is reported."],
   ["alpha", "Togetherness α", 0, 0.3, 0.005, "How much hidden blocks must hang together."],
-  ["shift", "Price of hiding u", -0.1, 0.1, 0.002, "Added to the learnt u: to the right hiding is cheaper."],
+  ["shift", "Price of hiding u", -0.05, 0.05, 0.001, "Added to the learnt u: to the right hiding is cheaper."],
   ["overlap", "Overlap η", 0, 1, 0.05, "How much two reported objects may overlap."],
 ];
 
