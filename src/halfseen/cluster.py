@@ -24,7 +24,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from halfseen.errors import ClusterError
 
-CHUNK = 8  # items a task: a task costs the scheduler about as much as a small image a worker
+CHUNK = 32  # items a task at most: a task costs the scheduler as much as a small image a worker
 AHEAD = 2  # tasks for each thread of the cluster
 PATIENCE = 30.0  # seconds without any worker before giving up; a nanny restarts one in a few
 POLL = 1.0  # seconds between looks at whether workers are left
@@ -121,13 +121,15 @@ class _Run:
             self.client.unregister_worker_plugin(self.name)
 
     def results(self, items: Iterator[Any], on_lost: Callable[[Any], Any] | None) -> Iterator[Any]:
-        more, most, look_again = True, 0, 0.0
+        more, taken, threads, look_again = True, 0, 1, 0.0
         while more or self.waiting:
             if time.monotonic() >= look_again:  # workers come and go; asking takes a while
-                most, look_again = AHEAD * max(self._threads(), 1), time.monotonic() + POLL
-            while more and len(self.waiting) < most:
-                chunk = list(islice(items, CHUNK))
-                more = len(chunk) == CHUNK
+                threads, look_again = max(self._threads(), 1), time.monotonic() + POLL
+            while more and len(self.waiting) < AHEAD * threads:
+                # Small tasks first, so that few items also spread over all workers.
+                size = min(1 + taken // (4 * threads), CHUNK)
+                chunk = list(islice(items, size))
+                more, taken = len(chunk) == size, taken + len(chunk)
                 if chunk:
                     self.waiting.append((chunk, self._submit(chunk)))
             if self.waiting:
