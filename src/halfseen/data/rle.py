@@ -68,6 +68,8 @@ def fill_polygons(
     toggles the pixels below it where it crosses the middle of a column.
     """
     height, width = size
+    if min(height, width) < 0:
+        raise AnnotationError(f"size: expected (height, width) of at least 0, found {size}")
     if height * width > limits.pixels:
         raise AnnotationError(f"size: {height * width:,} pixels exceed {limits.pixels:,}")
     corners = [_corners(polygon) for polygon in polygons]

@@ -13,6 +13,8 @@ from halfseen.errors import AnnotationError
 from halfseen.suppress.interpretation import Interpretation
 from halfseen.suppress.masks import suppress_masks
 
+# Pixels from the corner beyond which nothing of an image can lie.
+FARTHEST = 1e9
 Row = dict[str, Any]
 Progress = Callable[[int, int], None]
 """`progress(done, total)`, in images."""
@@ -90,10 +92,13 @@ def _image_size(rows: list[Row]) -> tuple[int, int]:
         if isinstance(segmentation, dict):
             size = segmentation.get("size")
             if isinstance(size, list) and len(size) == 2 and all(type(s) is int for s in size):
+                if min(size) < 1:
+                    raise AnnotationError(f"size: expected [height, width] above 0, found {size}")
                 return size[0], size[1]
         for polygon in segmentation or ():
             numbers = polygon if isinstance(polygon, list) else []
-            if not all(type(n) in (int, float) and math.isfinite(n) for n in numbers):
+            # Compared, not converted: whole numbers of JSON may be too large for a float.
+            if not all(type(n) in (int, float) and abs(n) <= FARTHEST for n in numbers):
                 raise AnnotationError("segmentation: expected polygons of finite numbers")
             width = max([width, *numbers[0::2]])
             height = max([height, *numbers[1::2]])
