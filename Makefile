@@ -44,7 +44,7 @@ docs: $(VENV)/.docs
 # Damaged files for every reader; FUZZ_SECONDS for all of them together.
 FUZZ_SECONDS ?= 600
 fuzz: $(VENV)/.dev
-	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
+	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
 # Kills detect and train at random moments, and compares bytes.
 soak: $(VENV)/.dev

@@ -19,7 +19,10 @@ from halfseen.data.limits import Limits
 from halfseen.errors import AnnotationError, HalfseenError
 
 READERS = sorted(path.name for path in fuzz.CORPUS.iterdir())
-HOSTILE = {"bomb.xml", "outside.xml", "deep.xml", "deep.json", "nan.json", "huge.png", "bomb.npz"}
+HOSTILE = {
+    "bomb.xml", "outside.xml", "deep.xml", "deep.json", "nan.json", "huge-number.json",
+    "negative-size.json", "huge.png", "bomb.npz",
+}  # fmt: skip
 
 
 def test_every_reader_has_a_corpus(tmp_path: Path) -> None:
