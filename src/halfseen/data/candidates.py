@@ -51,8 +51,14 @@ def read_candidates(path: str | Path, limits: Limits = LIMITS) -> list[Detection
 
 
 def _detections(stored: dict[str, Any]) -> list[Detections]:
+    for name in ("counts", "shapes", "sizes"):
+        if stored[name].dtype.kind not in "iu":
+            raise ValueError(f"{name} that are not whole numbers")
+    for name in ("score", "window", "full", "visible"):
+        if not np.isfinite(stored[name]).all():
+            raise ValueError(f"{name} that is not finite")
     counts, shapes = stored["counts"].astype(np.int64), stored["shapes"].astype(np.int64)
-    if shapes.shape != (len(stored["score"]), 2) or (shapes < 0).any() or (shapes > SIDE).any():
+    if shapes.shape != (len(stored["score"]), 2) or (shapes < 1).any() or (shapes > SIDE).any():
         raise ValueError("shapes that no window has")
     if (counts < 0).any() or counts.sum() != len(shapes):
         raise ValueError(f"counts that do not sum to {len(shapes)}")
