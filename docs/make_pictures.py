@@ -1,6 +1,7 @@
-"""Makes the picture of the first page: `python docs/make_pictures.py`.
+"""Makes the pictures of the documentation from built-in scenes: `python docs/make_pictures.py`.
 
-A built-in scene on the left; on the right what a VIS model, learnt from other scenes, sees of it.
+halfseen.png            a scene; beside it what a VIS model, learnt from other scenes, sees of it
+pictures/filmstrip.png  a car being covered step by step, and what BL, BLT and VIS make of it
 """
 
 import argparse
@@ -11,26 +12,39 @@ import numpy as np
 import halfseen as hs
 from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scene
-from halfseen.view.demo import contact_sheet
-from halfseen.view.demo_models import SHOW_SEED, model_file
+from halfseen.view.demo import METHODS, contact_sheet
+from halfseen.view.demo_models import model_file
 from halfseen.view.draw import draw_detections
+from halfseen.view.filmstrip import film, write_film
 
 DOCS = Path(__file__).parent
-SCENE = 106  # a car behind a hedge, 41% of it in view
+SEED = 2024  # no model learnt from these scenes
+BEHIND = 26  # a car behind a wall, and one cut by the border behind crates
+COVERED = 45  # a large car that nothing hides
+THRESHOLD = -0.25
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default=str(model_file("VIS")), help="a VIS model of cars")
-    parser.add_argument("--scene", type=int, default=SCENE, help="number of the scene")
-    parser.add_argument("--threshold", type=float, default=0.0, help="lowest score shown")
-    parser.add_argument("--out", type=Path, default=DOCS / "halfseen.png")
+    parser.add_argument("--out", type=Path, default=DOCS, help="where to write")
+    parser.add_argument("--behind", type=int, default=BEHIND, help="scene of the first picture")
+    parser.add_argument("--covered", type=int, default=COVERED, help="scene of the filmstrip")
     options = parser.parse_args()
-    image = render_scene(SHOW_SEED, options.scene, ("car",)).truth.source
+    models = {method: hs.load(model_file(method)) for method in METHODS}
+
+    image = render_scene(SEED, options.behind, ("car",)).truth.source
     assert isinstance(image, np.ndarray)
-    found = hs.Detector(hs.load(options.model)).detect(image, options.threshold)
-    write_image(options.out, contact_sheet([image, draw_detections(image, found)], columns=2))
-    print(f"wrote {options.out}")
+    found = hs.Detector(models["VIS"]).detect(image, THRESHOLD)
+    sheet = contact_sheet([image, draw_detections(image, found)], columns=2)
+    write_image(options.out / "halfseen.png", sheet)
+    print(f"wrote {options.out / 'halfseen.png'}")
+
+    truth = render_scene(SEED, options.covered, ("car",)).truth
+    assert isinstance(truth.source, np.ndarray)
+    sides = (truth.full[:, 2:] - truth.full[:, :2]).prod(axis=1) * (truth.visible_fraction > 0.97)
+    frames = film(truth.source, truth.full[int(np.argmax(sides))], models)
+    (options.out / "pictures").mkdir(exist_ok=True)
+    print(f"wrote {write_film(frames, options.out / 'pictures' / 'filmstrip.png')}")
 
 
 if __name__ == "__main__":
