@@ -166,4 +166,4 @@ class Page:
 
         image = Image.open(io.BytesIO(self.driver.get_screenshot_as_png())).convert("RGB")
         path.parent.mkdir(parents=True, exist_ok=True)
-        image.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+        image.quantize(256, Image.Quantize.MAXCOVERAGE).save(path, optimize=True)

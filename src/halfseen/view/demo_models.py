@@ -29,6 +29,7 @@ from halfseen.view.records import Record
 SEED = 7
 SHOWN = 12
 WIDE = 110  # pixels of a car that is easily covered in part
+COVERED = 0.45
 NOTHING: Record = {"reported": False, "score": -np.inf}
 
 
@@ -84,13 +85,12 @@ def _followed(image: Pixels, models: dict[str, Mixture], box: Boxes) -> dict[str
 
 
 def _half_covered(image: Pixels, box: Boxes) -> Pixels:
-    """The image with noise over the left half of a box."""
+    """The image with coarse noise over the left part of a box."""
     x1, y1, x2, y2 = (int(v) for v in clip(box, (image.shape[0], image.shape[1])))
-    grain = np.random.default_rng(SEED).integers(0, 220, (y2 - y1, (x2 - x1) // 2, 1))
+    x2 = round(x1 + COVERED * (x2 - x1))
+    grain = np.random.default_rng(SEED).integers(0, 220, (y2 - y1, x2 - x1, 1))
     covered = image.copy()
-    covered[y1:y2, x1 : x1 + (x2 - x1) // 2] = np.repeat(np.repeat(grain, 4, 0), 4, 1)[
-        : y2 - y1, : (x2 - x1) // 2
-    ]
+    covered[y1:y2, x1:x2] = grain.repeat(4, 0).repeat(4, 1)[: y2 - y1, : x2 - x1]
     return covered
 
 

@@ -4,7 +4,7 @@ import { COLOURS, box, corners, drawDetections, handles } from "/draw.js";
 import { compose } from "/live.js";
 import { $, composed, cover, report, state } from "/state.js";
 
-const RANGE = [-1.5, 2.0]; // of the score bars
+const RANGE = [-1.5, 3]; // of the score bars
 
 const scaleOf = (canvas) => canvas.width / composed.width;
 
