@@ -48,7 +48,7 @@ class TrainSettings:
     mirrored: bool = True
     blocks: int = 100
     regularisation: float = 5.0
-    alpha: float = 0.05
+    alpha: float = 0.02
     one_u: bool = False
     smoothing: float = 0.1
     updates: int = 3
