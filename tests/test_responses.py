@@ -215,6 +215,22 @@ def test_a_search_of_several_levels_finds_what_each_holds(visibility: bool) -> N
     assert set(found.level) >= {0, 1, 2}
 
 
+@pytest.mark.parametrize("most", [1, 7, 40, 10**6])
+@pytest.mark.parametrize("visibility", [False, True])
+def test_the_best_few_are_the_best_of_all(visibility: bool, most: int) -> None:
+    component = template((3, 4), 9)
+    levels = [level(size, 10 + k) for k, size in enumerate([(12, 15), (4, 30), (3, 4), (14, 9)])]
+    searches = [Search(component, -0.2, 0.05, visibility, m) for m in (None, most)]
+    for features in levels:
+        for search in searches:
+            search.look(features)
+    everything, few = (search.windows() for search in searches)
+    assert len(everything.y) > 40
+    np.testing.assert_array_equal(
+        np.sort(few.score)[-most:], np.sort(everything.score)[-most:], strict=True
+    )
+
+
 @pytest.mark.parametrize("visibility", [False, True])
 def test_no_level_or_no_window_gives_empty_arrays(visibility: bool) -> None:
     component = template((3, 4))

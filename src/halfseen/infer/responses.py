@@ -78,19 +78,30 @@ class Search:
     what is left is solved exactly, so nothing that reaches the threshold is lost. The chain bound
     of every window costs little more than the paper's (Eqn 3), and leaves a twentieth of its
     windows or less, so that the paper's is not needed before it.
+
+    With `most`, windows that are not among the `most` best may be left out: the most promising are
+    solved first, and what cannot reach the best so far need not be solved at all.
     """
 
     def __init__(
-        self, component: Component, threshold: float, alpha: float, visibility: bool
+        self,
+        component: Component,
+        threshold: float,
+        alpha: float,
+        visibility: bool,
+        most: int | None = None,
     ) -> None:
         self.component = component
         self.threshold = threshold
         self.alpha = alpha
         self.visibility = visibility
+        self.most = most
+        self._best = np.zeros(0, np.float32)  # scores of the `most` best so far
         # Bounds are summed in single precision; features have a norm of about 1.
         size = abs(component.bias) + float(np.linalg.norm(component.weights, axis=2).sum())
         size += (abs(component.u) + abs(component.u_t)) * component.weights[..., 0].size
-        self._enough = threshold - 1e-5 * size if visibility else threshold
+        self._slack = 1e-5 * size if visibility else 0.0
+        self._enough = threshold - self._slack
         self._sizes: list[tuple[int, int]] = []
         # Windows that lie inside are solved faster than those that reach outside.
         self._inside: list[_Waiting] = []
@@ -154,14 +165,36 @@ class Search:
         if not self.visibility:
             flags = np.ones((len(y), rows, cols), np.bool_) if hidden is None else ~hidden
             return Windows(level, y, x, bound, flags)
-        component, alpha = self.component, self.alpha
-        constant = np.full(len(y), component.bias)
+        constant = np.full(len(y), self.component.bias)
         if hidden is not None:
-            constant += component.u_t * hidden.sum((1, 2))
-        score, flags = infer_visibility(blocks, component.u, alpha, hidden)
-        score = (score + constant).astype(np.float32)
+            constant += self.component.u_t * hidden.sum((1, 2))
+        score = np.full(len(y), -np.inf, np.float32)
+        flags = np.empty((len(y), rows, cols), np.bool_)
+        for part in self._promising(bound, score):
+            outside = None if hidden is None else hidden[part]
+            value, flags[part] = infer_visibility(
+                blocks[part], self.component.u, self.alpha, outside
+            )
+            score[part] = value + constant[part]
         keep = score >= self.threshold
         return Windows(level[keep], y[keep], x[keep], score[keep], flags[keep])
+
+    def _promising(
+        self, bound: NDArray[np.float32], score: NDArray[np.float32]
+    ) -> Iterator[NDArray[np.intp] | slice]:
+        """Runs of windows to solve, until no other can be among the best; reads their scores."""
+        if self.most is None:
+            yield slice(None)
+            return
+        order = np.argsort(-bound, kind="stable")
+        for start in range(0, len(order), self.most):
+            part = order[start : start + self.most]
+            if bound[part[0]] < self._enough:
+                return
+            yield part
+            self._best = np.sort(np.concatenate([self._best, score[part]]))[-self.most :]
+            if len(self._best) == self.most:
+                self._enough = max(self._enough, float(self._best[0]) - self._slack)
 
 
 class _Waiting(NamedTuple):

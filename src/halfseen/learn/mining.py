@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import Boxes, clip, iou_matrix
 from halfseen.infer.boxes import place_boxes
 from halfseen.infer.detector import feature_levels
-from halfseen.infer.responses import find_windows
+from halfseen.infer.responses import Search
 from halfseen.infer.windows import gather_features
 from halfseen.learn.kernels import compact
 from halfseen.learn.objective import Examples, Negatives
@@ -65,17 +65,21 @@ def mine(
     None whose box overlaps an object of the class, difficult ones included, by more than `overlap`.
     """
     keys, scores = [np.zeros((0, 6), np.int64)], [np.zeros(0)]
-    templates = model.templates()
-    for number, (features, scale) in enumerate(image.levels):
-        for m, mirrored, template in templates:
-            found = find_windows(features, template, threshold, model.alpha, model.visibility)
-            keep = _clear(
-                found.y, found.x, image, model, template.shape, template.box, scale, overlap
-            )
-            y, x = found.y[keep], found.x[keep]
-            columns = (index, number, y, x, m, int(mirrored))
-            keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
-            scores.append(found.score[keep].astype(np.float64))
+    scales = np.array([scale for _, scale in image.levels]).reshape(-1, 2)
+    # Where an object may forbid some windows, the best others are not known before all are solved.
+    best = None if len(image.boxes) else most
+    for m, mirrored, template in model.templates():
+        search = Search(template, threshold, model.alpha, model.visibility, best)
+        for features, _ in image.levels:
+            search.look(features)
+        found = search.windows()
+        keep = _clear(
+            found.y, found.x, image, model, template.shape, template.box, scales[found.level],
+            overlap,
+        )  # fmt: skip
+        columns = (index, found.level[keep], found.y[keep], found.x[keep], m, int(mirrored))
+        keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
+        scores.append(found.score[keep].astype(np.float64))
     return _hardest(Mined(np.concatenate(keys), np.concatenate(scores)), most)
 
 
@@ -107,7 +111,7 @@ def _clear(
     model: Mixture,
     shape: tuple[int, int],
     box: NDArray[np.float64],
-    scale: tuple[float, float],
+    scale: ArrayLike,
     overlap: float,
 ) -> NDArray[np.bool_]:
     if not len(image.boxes):
