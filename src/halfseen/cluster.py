@@ -13,10 +13,10 @@ import pickle
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import cloudpickle
 from distributed import Client, Future, KilledWorker
@@ -53,10 +53,10 @@ class _Work(WorkerPlugin):
         self.limits.restore_original_limits()
 
 
-def _apply(name: str, items: Sequence[Any]) -> tuple[list[Any], Exception | None]:
+def _apply(name: str, items: bytes) -> tuple[list[Any], Exception | None]:
     """Runs on a worker: the results up to the first error, and that error."""
     results: list[Any] = []
-    for item in items:
+    for item in pickle.loads(items):
         try:
             results.append(_functions[name](item))
         except Exception as error:
@@ -69,15 +69,18 @@ def run_on_cluster(
     items: Iterable[Any],
     cluster: str | Client,
     on_lost: Callable[[Any], Any] | None,
+    home: Callable[[Any], int] | None = None,
 ) -> Iterator[Any]:
     """`function` of each item, in order; see `compute.map_images`."""
-    with _connect(cluster) as client:
-        work = _Run(client, f"halfseen-{secrets.token_hex(8)}")
-        try:
-            work.install(function)
-            yield from work.results(iter(items), on_lost)
-        finally:
-            work.remove()
+    with _connect(cluster) as client, _Run(client, function, home) as work:
+        yield from work.results(iter(items), on_lost)
+
+
+@contextlib.contextmanager
+def open_cluster(cluster: str | Client, kept: Any) -> Iterator[Client]:
+    """A client for many maps, with `kept` in the memory of all workers as long as it is open."""
+    with _connect(cluster) as client, _Run(client, kept, None):
+        yield client
 
 
 @contextlib.contextmanager
@@ -97,24 +100,27 @@ def _connect(cluster: str | Client) -> Iterator[Client]:
 
 
 class _Run:
-    """One map on a cluster."""
+    """One map on a cluster, or what is kept there for many."""
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: Client, function: Any, home: Callable[[Any], int] | None) -> None:
         self.client = client
-        self.name = name
+        self.function, self.home = function, home
+        self.name = f"halfseen-{secrets.token_hex(8)}"
         self.address = getattr(client.scheduler, "address", "the cluster")
         self.waiting: deque[tuple[list[Any], Future]] = deque()
+        self.workers: list[str] = []
 
-    def install(self, function: Callable[[Any], Any]) -> None:
+    def __enter__(self) -> Self:
         try:
-            self.client.register_plugin(_Work(self.name, cloudpickle.dumps(function)))
+            self.client.register_plugin(_Work(self.name, cloudpickle.dumps(self.function)))
         except Exception as error:  # whatever importing the work raised on a worker
             raise ClusterError(
                 f"{self.address}: a worker cannot take the work: {type(error).__name__}: {error}; "
                 "install the same halfseen there"
             ) from None
+        return self
 
-    def remove(self) -> None:
+    def __exit__(self, *_: object) -> None:
         # A cluster that is gone has nothing to be removed from.
         with contextlib.suppress(Exception, asyncio.CancelledError):
             self.client.cancel([future for _, future in self.waiting], force=True)
@@ -127,7 +133,7 @@ class _Run:
                 threads, look_again = max(self._threads(), 1), time.monotonic() + POLL
             while more and len(self.waiting) < AHEAD * threads:
                 # Small tasks first, so that few items also spread over all workers.
-                size = min(1 + taken // (4 * threads), CHUNK)
+                size = min(1 + taken // (4 * threads), CHUNK) if self.home is None else 1
                 chunk = list(islice(items, size))
                 more, taken = len(chunk) == size, taken + len(chunk)
                 if chunk:
@@ -138,7 +144,14 @@ class _Run:
                 self.waiting.popleft()
 
     def _submit(self, chunk: list[Any]) -> Future:
-        return self.client.submit(_apply, self.name, chunk, pure=False)
+        at = None
+        if self.home is not None and self.workers:
+            at = self.workers[self.home(chunk[0]) % len(self.workers)]
+        # Not bound to it: an idle worker may take the task, and a dead one does not hold it up.
+        return self.client.submit(
+            _apply, self.name, cloudpickle.dumps(chunk), pure=False, workers=at,
+            allow_other_workers=at is not None,
+        )  # fmt: skip
 
     def _chunk(
         self, chunk: list[Any], future: Future, on_lost: Callable[[Any], Any] | None
@@ -162,9 +175,11 @@ class _Run:
         if self.client.status != "running":
             raise ClusterError(f"{self.address}: lost the scheduler; {AGAIN}")
         try:
-            return sum(self.client.nthreads().values())
+            found = self.client.nthreads()
         except (OSError, asyncio.CancelledError, CancelledError, TimeoutError):
             raise ClusterError(f"{self.address}: lost the scheduler; {AGAIN}") from None
+        self.workers = sorted(found)
+        return sum(found.values())
 
     def _wait(self, future: Future) -> tuple[list[Any], Exception | None]:
         since = time.monotonic()

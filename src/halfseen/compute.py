@@ -10,7 +10,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from halfseen.errors import SettingsError
 
@@ -39,6 +41,7 @@ def map_images(
     on_done: Callable[[int], None] | None = None,
     cluster: str | Client | None = None,
     on_lost: Callable[[Item], Result] | None = None,
+    home: Callable[[Item], int] | None = None,
 ) -> Iterator[Result]:
     """`function` of each item, in order, worked on as the results are asked for.
 
@@ -47,19 +50,56 @@ def map_images(
     cluster  the address of a Dask scheduler, or a client: its workers do the work instead
     on_lost  gives the result of an item that killed every worker which took it (a cluster restarts
              them); without it, that is a ClusterError
+    home     numbers items: those of one number go to the same worker where that costs no time, for
+             the sake of what it keeps in memory
 
     Items are taken from their iterable, and results kept, a bounded number ahead. An exception of
     `function` is raised where its result would have been, and ends the work. While it runs, BLAS
     uses one thread for each call: its sums, and so the results, do not depend on the cores.
     """
+    _check_cores(cores, cluster)
     if cluster is not None:
-        if cores is not None:
-            raise SettingsError("give a number of cores or a cluster, not both")
-        return _counted(_on_cluster(function, items, cluster, on_lost), on_done)
-    count = available_cores() if cores is None else cores
-    if count < 1:
+        return _counted(_dask().run_on_cluster(function, items, cluster, on_lost, home), on_done)
+    return _map(function, items, available_cores() if cores is None else cores, on_done)
+
+
+def _check_cores(cores: int | None, cluster: object) -> None:
+    if cores is not None and cluster is not None:
+        raise SettingsError("give a number of cores or a cluster, not both")
+    if cores is not None and cores < 1:
         raise SettingsError(f"cores must be at least 1, found {cores}")
-    return _map(function, items, count, on_done)
+
+
+class Workplace:
+    """A place for many maps: a connection to a cluster is made once.
+
+    `kept` is put in place on every worker, and stays there until the place is closed.
+    """
+
+    def __init__(
+        self, cores: int | None = None, cluster: str | Client | None = None, kept: Any = None
+    ) -> None:
+        _check_cores(cores, cluster)
+        self.cores = cores
+        self._open: AbstractContextManager[Client | None] = nullcontext()
+        if cluster is not None:
+            self._open = _dask().open_cluster(cluster, kept)
+        self.cluster = self._open.__enter__()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.__exit__(None, None, None)
+
+    def map(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        home: Callable[[Item], int] | None = None,
+    ) -> Iterator[Result]:
+        """See `map_images`."""
+        return map_images(function, items, self.cores, cluster=self.cluster, home=home)
 
 
 def _map(
@@ -104,14 +144,9 @@ def _on_threads(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _on_cluster(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    cluster: str | Client,
-    on_lost: Callable[[Item], Result] | None,
-) -> Iterator[Result]:
+def _dask() -> ModuleType:
     try:
-        from halfseen.cluster import run_on_cluster
+        from halfseen import cluster
     except ImportError:
         raise SettingsError("a cluster needs Dask: pip install 'halfseen[dask]'") from None
-    return run_on_cluster(function, items, cluster, on_lost)
+    return cluster

@@ -1,51 +1,64 @@
-"""What training works with: the features of the objects and of the images that are mined."""
+"""What training works with: the objects of a class, and the images that are mined."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
-from typing import Any, Self
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.compute import available_cores
+from halfseen.compute import Workplace, available_cores
 from halfseen.data.dataset import Dataset
 from halfseen.errors import TrainingError
-from halfseen.geometry import clip
 from halfseen.infer.boxes import place_boxes
-from halfseen.learn.latent import Assignment, Bag, collect_bags, windows_of
-from halfseen.learn.mining import MiningImage
+from halfseen.learn.image_work import ImageWork, Picture, Place, home
+from halfseen.learn.latent import Assignment, Bag
 from halfseen.learn.objective import Examples, Parameters, Positives
 from halfseen.learn.plan import make_plan
-from halfseen.learn.positives import average_box, choose_flips, in_blocks, warp
+from halfseen.learn.positives import average_box, choose_flips, in_blocks
 from halfseen.learn.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 class Material:
     """One class of one dataset, made ready for learning: read and described once for all runs.
 
-    bags    for each object the windows that it may take, and the best IoU of any window with it
-    mining  the images that negatives come from; their features are kept within a bound
+    bags    for each object the windows that it may take, without their features, and the best IoU
+            of any window with it
+    mining  the images that negatives come from
+    work    what is done with one image; it keeps features, within a bound, where it is done
     """
 
     def __init__(
-        self, dataset: Dataset, label: str, settings: TrainSettings, cores: int | None = None
+        self,
+        dataset: Dataset,
+        label: str,
+        settings: TrainSettings,
+        cores: int | None = None,
+        cluster: str | Client | None = None,
     ) -> None:
         plan = make_plan(dataset, label, settings)
         self.dataset, self.label, self.settings = dataset, label, settings
         self.objects, self.descriptor = plan.objects, plan.descriptor
         self.starts, self.shapes, self.mining = plan.starts, plan.shapes, plan.mining
-        self.cores = cores or available_cores()
-        self.pool = ThreadPoolExecutor(self.cores)
         self.parameters = Parameters(tuple((*s, self.descriptor.channels) for s in self.shapes))
-        with one_blas_thread():
+        self.pictures = {i: Picture.make(dataset, i, label, plan.objects) for i in plan.images}
+        self.work = ImageWork.make(plan, settings)
+        self.place = Workplace(cores, cluster, kept=self.work)
+        # Fits run here: their windows are in this memory.
+        self.pool = ThreadPoolExecutor(cores or available_cores())
+        try:
             self.bags = self._collect_bags()
             self._check_reached()
-            self._mining_cache: dict[int, MiningImage] = {}
-            self._fill_mining_cache()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -53,6 +66,7 @@ class Material:
     def __exit__(self, *_: object) -> None:
         # Whatever ended the work, an interrupt perhaps, does not want the rest of it done.
         self.pool.shutdown(cancel_futures=True)
+        self.place.__exit__()
 
     def _check_reached(self) -> None:
         missed = self.unreached()
@@ -74,42 +88,17 @@ class Material:
             if best < self.settings.positive_overlap
         ]
 
-    def _map(self, function: Callable[..., Any], *items: Any) -> Iterator[Any]:
-        """In order, on all cores; the kernels release the GIL."""
-        return self.pool.map(function, *items)
+    def _map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """A function of pictures, or of tuples that begin with one, in order."""
+        return self.place.map(function, items, home)
+
+    @property
+    def _with_objects(self) -> list[Picture]:
+        # list_objects goes through the images in order, so these hold the objects in their order.
+        return [self.pictures[int(i)] for i in np.unique(self.objects.image)]
 
     def _collect_bags(self) -> list[tuple[Bag, float]]:
-        settings, objects = self.settings, self.objects
-        images = np.unique(objects.image)
-
-        def collect(i: int) -> list[tuple[Bag, float]]:
-            mine = objects.image == i
-            return collect_bags(
-                self.dataset.image(int(i)), objects.box[mine], objects.seen[mine],
-                objects.occluded[mine], self.shapes, self.descriptor, settings.pyramid,
-                settings.positive_overlap,
-            )  # fmt: skip
-
-        # list_objects goes through the images in order, so the bags come in the objects' order.
-        return [bag for bags in self._map(collect, images) for bag in bags]
-
-    def _fill_mining_cache(self) -> None:
-        used = 0
-        for i, image in zip(self.mining, self._map(self._mining_image, self.mining), strict=True):
-            used += image.bytes
-            if used > self.settings.cache_bytes:
-                break
-            self._mining_cache[i] = image
-
-    def _mining_image(self, i: int) -> MiningImage:
-        if i in self._mining_cache:
-            return self._mining_cache[i]
-        truth = self.dataset[i]
-        truth = truth[truth.label == self.label]
-        return MiningImage.make(
-            self.dataset.image(i), np.concatenate([truth.box, clip(truth.full, truth.size)]),
-            self.descriptor, self.settings.pyramid, self.shapes,
-        )  # fmt: skip
+        return [b for bags in self._map(self.work.outlines, self._with_objects) for b in bags]
 
     def positives(self, stage: int, assignments: list[Assignment | None]) -> list[Positives]:
         """The positive windows by component: warped whole objects at first, then the assigned."""
@@ -133,12 +122,10 @@ class Material:
     def _warped(self) -> list[Positives]:
         batches = []
         for start, shape in zip(self.starts, self.shapes, strict=True):
-
-            def stretch(n: int, shape: tuple[int, int] = shape) -> NDArray[np.float32]:
-                image = self.dataset.image(int(self.objects.image[n]))
-                return warp(image, self.objects.box[n], shape, self.descriptor)
-
-            features = np.stack(list(self._map(stretch, start)))
+            items = [
+                (self.pictures[int(self.objects.image[n])], self.objects.box[n]) for n in start
+            ]
+            features = np.stack(list(self._map(partial(self.work.warped, shape), items)))
             if self.settings.mirrored:
                 flips = choose_flips(features, self.descriptor.mirror)
                 features[flips] = features[flips][:, :, ::-1][..., self.descriptor.mirror]
@@ -174,29 +161,21 @@ class Material:
         return average_box(blocks, window)
 
     def reassign(
-        self, rows: list[tuple[int, int, int, int, int]], flags: list[NDArray[np.bool_]]
+        self, rows: list[Place], flags: list[NDArray[np.bool_]]
     ) -> list[Assignment | None]:
-        """Assignments from their stored numbers: component (-1 for none), mirrored, crop, y, x."""
+        """Assignments from their stored numbers and flags."""
+        if not len(rows) == len(flags) == len(self.objects):
+            raise ValueError(f"{len(rows)} assignments of {len(self.objects)} objects")
+        items = [(p, [rows[n] for n in p.numbers]) for p in self._with_objects]
+        windows = [w for found in self._map(self.work.assigned, items) for w in found]
         result: list[Assignment | None] = []
-        for (bag, _), (m, mirrored, c, y, x), visible in zip(self.bags, rows, flags, strict=True):
-            if m < 0:
+        for window, (m, mirrored, c, y, x), visible in zip(windows, rows, flags, strict=True):
+            if window is None:
                 result.append(None)
                 continue
-            flip = self.descriptor.mirror if mirrored else None
-            window = windows_of(bag.crops[c], self.shapes[m], np.array([y]), np.array([x]), flip)
-            result.append(
-                Assignment(
-                    m,
-                    bool(mirrored),
-                    c,
-                    y,
-                    x,
-                    visible.reshape(self.shapes[m]),
-                    window.features[0],
-                    window.outside[0],
-                    0.0,
-                )
-            )
+            shaped = visible.reshape(self.shapes[m])
+            features, outside = window.features[0], window.outside[0]
+            result.append(Assignment(m, bool(mirrored), c, y, x, shaped, features, outside, 0.0))
         return result
 
 

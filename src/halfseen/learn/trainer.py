@@ -6,9 +6,10 @@ import copy
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,16 @@ from numpy.typing import NDArray
 from halfseen.data.dataset import Dataset
 from halfseen.errors import TrainingError
 from halfseen.learn import checkpoint
-from halfseen.learn.latent import Assignment, Bag, Template, update
+from halfseen.learn.latent import Assignment, Template
 from halfseen.learn.material import Material, one_blas_thread
-from halfseen.learn.mining import NegativeStore, draw_random, mine, take_windows
-from halfseen.learn.objective import Examples, Objective, Positives, Vector
+from halfseen.learn.mining import NegativeStore
+from halfseen.learn.objective import Objective, Positives, Vector
 from halfseen.learn.settings import TrainSettings
 from halfseen.model.component import Component
 from halfseen.model.mixture import Method, Mixture
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 log = logging.getLogger(__name__)
 
@@ -65,17 +69,20 @@ def train(
     settings: TrainSettings | None = None,
     *,
     cores: int | None = None,
+    cluster: str | Client | None = None,
     on_round: Callable[[Round], None] | None = None,
     save_to: str | PathLike[str] | None = None,
     resume: bool = False,
 ) -> Mixture:
     """Learns a detector of one class from boxes.
 
+    cluster   the address of a Dask scheduler, or a client: its workers read and mine the images,
+              which must be files that they see; the model is the same, to the byte
     on_round  is called after every round
     save_to   a checkpoint file, rewritten after every round; with `resume` training goes on from it
               and ends in the same model, to the byte, as if it had never stopped
     """
-    with Trainer(dataset, label, settings or TrainSettings(), cores) as trainer:
+    with Trainer(dataset, label, settings or TrainSettings(), cores, cluster) as trainer:
         return trainer.run(on_round, None if save_to is None else Path(save_to), resume)
 
 
@@ -143,14 +150,9 @@ class Trainer(Material):
             if stage == 1 and objective.visibility:
                 self._start_u(state)
             templates = self._templates(state.vector)
-
-            def improve(bag: tuple[Bag, float]) -> Assignment | None:
-                return update(
-                    bag[0], templates, objective, self.descriptor, self.settings.mirrored,
-                    self.settings.positive_overlap,
-                )  # fmt: skip
-
-            state.assignments = list(self._map(improve, self.bags))
+            improve = partial(self.work.improve, templates, objective, self.settings.mirrored)
+            found = self._map(improve, self._with_objects)
+            state.assignments = [assignment for part in found for assignment in part]
         state.stage, state.round = stage, 0
 
     def _start_u(self, state: State) -> None:
@@ -173,14 +175,12 @@ class Trainer(Material):
 
     def _add_random(self, store: NegativeStore) -> None:
         blank = self._model(State(vector=np.zeros(self.parameters.length)), None, final=False)
-
-        def draw(i: int) -> Any:
-            return draw_random(
-                i, self._mining_image(i), blank, RANDOM_WINDOWS, self.settings.negative_overlap,
-                self.settings.seed,
-            )  # fmt: skip
-
-        self._store(store, np.concatenate([m.keys for m in self._map(draw, self.mining)]))
+        draw = partial(
+            self.work.draw, blank, RANDOM_WINDOWS, self.settings.negative_overlap,
+            self.settings.seed,
+        )  # fmt: skip
+        drawn = self._map(draw, [self.pictures[i] for i in self.mining])
+        self._store(store, np.concatenate([m.keys for m in drawn]))
 
     def _round(
         self, state: State, objective: Objective, positives: list[Positives], store: NegativeStore
@@ -215,14 +215,11 @@ class Trainer(Material):
         """Adds the new false positives of all mining images; how many there were by component."""
         settings = self.settings
         model = self._model(state, objective, final=False)
-
-        def search(i: int) -> Any:
-            return mine(
-                i, self._mining_image(i), model, -1.0, settings.per_image, settings.negative_overlap
-            )
-
+        search = partial(
+            self.work.search, model, -1.0, settings.per_image, settings.negative_overlap
+        )
         known = store.known()
-        mined = list(self._map(search, self.mining))
+        mined = list(self._map(search, [self.pictures[i] for i in self.mining]))
         keys = np.concatenate([m.keys for m in mined])
         scores = np.concatenate([m.scores for m in mined])
         new = np.array([tuple(key) not in known for key in keys.tolist()], bool)
@@ -232,28 +229,23 @@ class Trainer(Material):
 
     def _store(self, store: NegativeStore, keys: NDArray[np.int64]) -> None:
         """Fetches windows by their keys, hardest first, and stores what there is room for."""
-        for m, shape in enumerate(self.shapes):
+        for m in range(len(self.shapes)):
             mine_keys = keys[keys[:, 4] == m][: store.room(m)]
             mine_keys = mine_keys[np.argsort(mine_keys[:, 0], kind="stable")]
             images, starts = np.unique(mine_keys[:, 0], return_index=True)
             parts = np.split(mine_keys, starts[1:]) if len(images) else []
-
-            def take(part: NDArray[np.int64], shape: tuple[int, int] = shape) -> Examples:
-                image = self._mining_image(int(part[0, 0]))
-                return take_windows(image, part, shape, self.descriptor.mirror)
-
-            for part, examples in zip(parts, self._map(take, parts), strict=True):
+            items = [(self.pictures[int(part[0, 0])], part) for part in parts]
+            for part, examples in zip(parts, self._map(self.work.take, items), strict=True):
                 store.add(m, examples, part)
 
     def _restore(self, store: NegativeStore, keys: list[NDArray[np.int64]]) -> None:
         """Fetches the windows that a checkpoint names, in their order: sums depend on it."""
-        for m, (shape, rows) in enumerate(zip(self.shapes, keys, strict=True)):
+        for m, rows in enumerate(keys):
             store.keys[m] = rows
-            for i in np.unique(rows[:, 0]):
-                index = np.flatnonzero(rows[:, 0] == i)
-                image = self._mining_image(int(i))
-                window = take_windows(image, rows[index], shape, self.descriptor.mirror)
-                store.features[m][index], store.outside[m][index] = window.features, window.outside
+            places = [np.flatnonzero(rows[:, 0] == i) for i in np.unique(rows[:, 0])]
+            items = [(self.pictures[int(rows[at[0], 0])], rows[at]) for at in places]
+            for at, window in zip(places, self._map(self.work.take, items), strict=True):
+                store.features[m][at], store.outside[m][at] = window.features, window.outside
 
     def _fit(
         self, state: State, objective: Objective, positives: list[Positives], store: NegativeStore
