@@ -173,7 +173,7 @@ def test_names_that_coco_cannot_tell_apart(
         (["detcet"], "Did you mean 'detect'?"),
         (["detect", "--thershold", "1", "m", "x"], "--threshold"),
         (["detect", "{model}"], "IMAGES"),
-        (["detect", "{model}", "{photos}"], "give a folder with -o, or --json"),
+        (["detect", "motorbik", "{photos}"], "did you mean 'motorbike'?"),
         (["detect", "{model}", "nowhere.png", "--json"], "nowhere.png: no such file"),
         (["detect", "{model}s", "{photos}", "--json"], "did you mean 'pattern.safetensors'?"),
         (["detect", "{model}", "{photos}", "--json", "--method", "no"], "method must be one of"),

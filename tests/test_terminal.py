@@ -8,6 +8,7 @@ import pytest
 from halfseen.cli import run
 from halfseen.cli.models import complete_model
 from halfseen.cli.terminal import Report
+from halfseen.model.shipped import shipped
 
 
 @pytest.fixture
@@ -71,14 +72,17 @@ def test_the_shell_completes_commands_options_and_models(
     for name in ("car.safetensors", "cat.safetensors", "car.png"):
         (tmp_path / name).touch()
     monkeypatch.chdir(tmp_path)
-    assert complete_model("ca") == ["car.safetensors", "cat.safetensors"]
-    assert complete_model("") == ["car.safetensors", "cat.safetensors", "models/"]
+    files = ["car.safetensors", "cat.safetensors"]
+    named = [name for name in shipped() if name.startswith("ca")]
+    assert "car" in named
+    assert complete_model("ca") == [*named, *files]
+    assert complete_model("") == [*shipped(), "all", *files, "models/"]
     assert complete_model(f"{tmp_path}/car") == [f"{tmp_path}/car.safetensors"]
     assert complete_model("nowhere/x") == []
     monkeypatch.setenv("_HALFSEEN_COMPLETE", "complete_bash")
     for words, expected in {
         "halfseen de": {"demo", "detect"},
-        "halfseen detect c": {"car.safetensors", "cat.safetensors"},
+        "halfseen detect ca": {*named, *files},
         "halfseen detect --thr": {"--threshold"},
     }.items():
         monkeypatch.setenv("COMP_WORDS", words)

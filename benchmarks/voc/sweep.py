@@ -112,13 +112,14 @@ def key_of(label: str, options: argparse.Namespace, dataset: Dataset) -> str:
 
 
 def mean_points(classes: dict[str, Points]) -> Points:
-    """The mean over the classes at every method and share."""
+    """The mean at every method and share, over the classes that have something to judge."""
     means = []
     for rows in zip(*classes.values(), strict=True):
-        first = {name: rows[0][name] for name in ("method", "share")}
-        means.append(
-            {**first, **{name: float(np.mean([row[name] for row in rows])) for name in FIELDS}}
-        )
+        point = {name: rows[0][name] for name in ("method", "share")}
+        for field in FIELDS:
+            values = [row[field] for row in rows if not math.isnan(row[field])]
+            point[field] = sum(values) / len(values) if values else math.nan
+        means.append(point)
     return means
 
 
@@ -128,9 +129,11 @@ def write_figure(means: Points, title: str, path: Path) -> None:
 
     with look():
         figure = Figure((8.8, 3.3), layout="constrained")
-        for n, (field, what) in enumerate(
-            (("ap", "AP of whole objects, %"), ("balanced_accuracy", "hidden blocks told right"))
-        ):
+        panels = (
+            ("ap", "AP of whole objects, %", 0.0, 102.0),
+            ("balanced_accuracy", "hidden blocks, balanced accuracy", 0.4, 1.02),
+        )
+        for n, (field, what, low, high) in enumerate(panels):
             axes = figure.add_subplot(
                 1, 2, n + 1, xlabel="share of each object covered", ylabel=what
             )
@@ -138,6 +141,7 @@ def write_figure(means: Points, title: str, path: Path) -> None:
                 own = [p for p in means if p["method"] == method and not math.isnan(p[field])]
                 points(axes, m, method, [p["share"] for p in own], [p[field] for p in own])
             axes.set_xticks(SHARES, [f"{share:.0%}" for share in SHARES])
+            axes.set(ylim=(low, high))
             axes.legend()
         figure.suptitle(title, fontsize=9.5, x=0.01, ha="left")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from halfseen.cli import (
     demo,
     detect,
     evaluate,
+    models,
     reproduce,
     scenes,
     serve,
@@ -39,7 +40,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, scenes, check, train, tune, detect, suppress, evaluate, reproduce, serve):
+for module in (
+    demo, scenes, check, train, tune, detect, models, suppress, evaluate, reproduce, serve
+):  # fmt: skip
     app.command(module.NAME)(module.command)
 
 

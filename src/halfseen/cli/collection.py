@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import halfseen
 from halfseen.cli.terminal import Report
 from halfseen.errors import HalfseenError, SettingsError
+from halfseen.model.shipped import find_model
 
 if TYPE_CHECKING:
     from halfseen.cli.detect import Look
@@ -22,18 +23,19 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for: a model file, words that name images, a format, images a shard."""
+    """What the user asked for: models, words that name images, a format, images a shard."""
 
-    model: str
+    models: list[str]
     words: list[str]
     format: str
     shard: int
 
     def as_json(self, look: Look) -> dict[str, Any]:
         """All that decides the results: a run goes on only under the same."""
+        content = b"".join(find_model(name).read_bytes() for name in self.models)
         return {
             "collection": self.words,
-            "model": hashlib.sha256(Path(self.model).read_bytes()).hexdigest(),
+            "model": hashlib.sha256(content).hexdigest(),
             "threshold": look.threshold,
             "method": look.method,
             "settings": look.settings,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from halfseen.cli.models import check_models, complete_model
+from halfseen.cli.models import complete_model, name_models
 from halfseen.cli.terminal import Report
 from halfseen.cli.training import Cluster
 from halfseen.errors import HalfseenError, SettingsError
@@ -35,7 +35,11 @@ class FileFormat(StrEnum):
 def command(
     model: Annotated[
         str,
-        typer.Argument(metavar="MODEL", help="A model file.", autocompletion=complete_model),
+        typer.Argument(
+            metavar="MODEL",
+            help="A model file, a shipped model's name, or all of them: all.",
+            autocompletion=complete_model,
+        ),
     ],
     images: Annotated[
         list[str],
@@ -94,7 +98,9 @@ def command(
 ) -> int:
     """Look for objects, and say which part of each is visible.
 
-    Writes FOLDER/detections.jsonl (or another format) and FOLDER/pictures.
+    MODEL is a file, or a class that ships with halfseen: see `halfseen
+    models`. Without -o or --json the objects found are listed; with -o,
+    writes FOLDER/detections.jsonl (or another format) and FOLDER/pictures.
     An image that cannot be read is named, and the others go on; the exit
     code is then 1. Photographs are first turned upright, as the camera noted
     on them; boxes are in pixels of the upright picture.
@@ -104,26 +110,24 @@ def command(
     list of images, one a line.
 
     [bold]Examples[/bold]
-      halfseen detect car.safetensors photo.jpg -o found
-      halfseen detect car.safetensors holiday/ 'more/*.png' -o found
-      halfseen detect car.safetensors photo.jpg --json | jq .detections
-      halfseen detect car.safetensors s3://bucket/photos -o found --shard 1000
+      halfseen detect car photo.jpg
+      halfseen detect all holiday/ 'more/*.png' -o found
+      halfseen detect mug.safetensors photo.jpg --json | jq .detections
+      halfseen detect car s3://bucket/photos -o found --shard 1000
     """
     report = Report(quiet)
-    if out is None and not json:
-        raise SettingsError("nowhere to put the results: give a folder with -o, or --json")
     settings = {} if overlap is None else {"overlap": overlap}
     if shard is not None or retry_failed or file_format is FileFormat.parquet:
         from halfseen.cli.collection import Request, detect_collection
 
         if out is None or json or pictures:
             raise SettingsError("--shard and parquet write files to a folder, -o, without pictures")
-        detector = _detector(model, method, settings)
+        names, detector = _detector(model, method, settings)
         look = Look(detector, threshold, method, settings, explain, strong)
-        request = Request(model, images, file_format.value, shard or 1000)
+        request = Request(names, images, file_format.value, shard or 1000)
         return detect_collection(look, request, out, retry_failed, cores, cluster, report)
     photos = _list(images)
-    detector = _detector(model, method, settings)
+    _, detector = _detector(model, method, settings)
     look = Look(detector, threshold, method, settings, explain, strong)
     results: Format | None = None
     if out is not None:
@@ -167,7 +171,23 @@ def _run(
                 results.add(found)
             if json:
                 print(found.line(), flush=True)
+            elif results is None:
+                _list_objects(found, look.strong)
     return failed, objects
+
+
+def _list_objects(found: Found, strong: float) -> None:
+    """The image and what is surely in it, for a person to read."""
+    if found.detections is None:
+        return
+    sure = found.detections[found.detections.score >= strong]
+    weaker = len(found.detections) - len(sure)
+    print(f"{found.name}: {len(sure)} objects" + (f", {weaker} weaker" if weaker else ""))
+    for label, score, seen, box in zip(
+        sure.label, sure.score, sure.visible_fraction, sure.visible, strict=True
+    ):
+        place = " ".join(f"{value:5.0f}" for value in box)
+        print(f"  {label:12} {score:6.2f}  {seen:4.0%} seen  at {place}", flush=True)
 
 
 class Look:
@@ -255,16 +275,16 @@ def _check_names(photos: Sequence[Photo], name: str) -> None:
         known[stem] = photo
 
 
-def _detector(model: str, method: str, settings: dict[str, Any]) -> Detector:
-    """The detector, after all that was asked of it has been checked."""
+def _detector(model: str, method: str, settings: dict[str, Any]) -> tuple[list[str], Detector]:
+    """The models' names and their detector, after all that was asked of it has been checked."""
     from halfseen.detections import Detections
     from halfseen.infer.detector import Detector
     from halfseen.model.store import load
     from halfseen.suppress import suppress
 
     suppress(Detections.empty((1, 1)), method, **settings)
-    check_models([model])
-    return Detector(load(model))
+    names = name_models([model])
+    return names, Detector([load(name) for name in names])
 
 
 def _open(out: Path, name: str, labels: list[str]) -> Format:

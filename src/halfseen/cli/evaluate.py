@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfseen.cli.data import Data, Images, Split, open_dataset
-from halfseen.cli.models import check_models, complete_model
+from halfseen.cli.models import complete_model, name_models
 from halfseen.cli.terminal import Report
 from halfseen.cli.training import Cluster, Cores, Quiet
 from halfseen.errors import HalfseenError, SettingsError
@@ -29,7 +29,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="MODEL",
-            help="Model files, or VOC results files (.txt).",
+            help="Model files or names, or VOC results files (.txt).",
             autocompletion=complete_model,
         ),
     ],
@@ -130,8 +130,10 @@ def _methods(
 
     settings = {} if overlap is None else {"overlap": overlap}
     suppress(Detections.empty((1, 1)), suppression, **settings)
-    check_models([word for word in words if not word.endswith(".txt")])
-    rows = name_methods(words, suppression, settings)
+    files: list[str] = []
+    for word in words:
+        files += [word] if word.endswith(".txt") else name_models([word])
+    rows = name_methods(files, suppression, settings)
     if not classes:
         return rows
     from halfseen.data.dataset import suggest

@@ -1,31 +1,85 @@
-"""The models that arguments name: checked, and completed by the shell."""
+"""`halfseen models`, and the models that arguments of other commands name."""
 
 from __future__ import annotations
 
+import json as text
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from halfseen.errors import SettingsError
+import typer
+
+from halfseen.errors import ModelError, SettingsError
+
+if TYPE_CHECKING:
+    from halfseen.model.mixture import Mixture
+
+NAME = "models"
+ALL = "all"
 
 
-def check_models(words: Sequence[str]) -> None:
-    """SettingsError, with the nearest name, unless every word is the path of a file."""
+def command(
+    json: Annotated[bool, typer.Option("--json", metavar="", help="Print them as JSON.")] = False,
+) -> int:
+    """List the models that ship with halfseen, with their average precision.
+
+    Each can be named instead of a file, by every command that takes a model;
+    the word `all` stands for all of them together.
+
+    [bold]Examples[/bold]
+      halfseen models
+      halfseen detect car photo.jpg
+      halfseen detect all photo.jpg -o found
+    """
+    from halfseen.evaluate.table import Table
+    from halfseen.model.shipped import shipped
+    from halfseen.model.store import load
+
+    models = {name: load(path) for name, path in shipped().items()}
+    rows = [{"class": name, **_described(model)} for name, model in models.items()]
+    if json:
+        print(text.dumps(rows))
+        return 0
+    measured = [row["ap"] for row in rows if row["ap"] is not None]
+    cells = [[row["class"], row["method"], row["components"], row["ap"]] for row in rows]
+    if measured:
+        cells.append(["mean", "", "", sum(measured) / len(measured)])
+    tests = sorted({row["tested_on"] for row in rows if row["ap"] is not None})
+    notes = [f"AP in percent on {test}, none of which was learnt from." for test in tests]
+    notes.append("Use one: halfseen detect car photo.jpg")
+    print(Table(["class", "method", "components", "AP"], cells, notes=notes).text())
+    return 0
+
+
+def _described(model: Mixture) -> dict[str, Any]:
+    tested = model.training.get("tested", {})
+    return {
+        "method": model.method,
+        "components": len(model.components),
+        "ap": tested.get("ap"),
+        "tested_on": tested.get("data"),
+    }
+
+
+def name_models(words: Sequence[str]) -> list[str]:
+    """The words with `all` spelt out; SettingsError, with the nearest name, for an unknown one."""
+    from halfseen.model.shipped import find_model, shipped
+
+    named: list[str] = []
     for word in words:
-        if not Path(word).exists():
-            raise SettingsError(f"{word}: no such model file; {_nearest(Path(word))}")
-
-
-def _nearest(model: Path) -> str:
-    from halfseen.data.dataset import suggest
-
-    there = model.parent.glob("*.safetensors")
-    names = [path.name for path in there] if model.parent.is_dir() else []
-    return suggest(model.name, names) if names else "make one with `halfseen train`"
+        named += list(shipped()) if word == ALL and not os.path.isfile(word) else [word]
+    try:
+        for word in named:
+            find_model(word)
+    except ModelError as error:
+        raise SettingsError(str(error)) from None
+    return named
 
 
 def complete_model(incomplete: str) -> list[str]:
-    """Model files, and folders that may hold some, that begin so: for the shell."""
+    """Shipped models, model files, and folders that may hold some, that begin so: for the shell."""
+    from halfseen.model.shipped import shipped
+
     folder, start = os.path.split(incomplete)
     try:
         names = sorted(os.listdir(folder or "."))
@@ -33,4 +87,5 @@ def complete_model(incomplete: str) -> list[str]:
         return []
     found = [os.path.join(folder, name) for name in names if name.startswith(start)]
     folders = [os.path.join(path, "") for path in found if os.path.isdir(path)]
-    return [path for path in found if path.endswith(".safetensors")] + folders
+    own = [] if folder else [word for word in (*shipped(), ALL) if word.startswith(start)]
+    return own + [path for path in found if path.endswith(".safetensors")] + folders

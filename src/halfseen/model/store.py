@@ -16,6 +16,7 @@ from halfseen.features.descriptor import make_descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.model.component import Component
 from halfseen.model.mixture import Mixture
+from halfseen.model.shipped import find_model
 
 VERSION = 1
 
@@ -55,8 +56,11 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Mixture:
-    """Reads a model file. Whatever is wrong with it raises ModelError before anything is used."""
-    path = Path(path)
+    """Reads a model file, or the shipped model of a class (`load("car")`).
+
+    Whatever is wrong with it raises ModelError before anything is used.
+    """
+    path = find_model(path)
     header, tensors = _read(path)
     try:
         return _model(header, tensors)
@@ -73,8 +77,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
     try:
         if not path.is_file():
-            found = "no such file" if not path.exists() else "a folder or device"
-            raise ModelError(f"{path}: expected a model file, found {found}")
+            raise ModelError(f"{path}: expected a model file, found a folder or device")
         if path.stat().st_size > LIMITS.model_bytes:
             raise ModelError(
                 f"{path}: expected a model of at most {LIMITS.model_bytes >> 20} MiB, "

@@ -1,0 +1,98 @@
+"""Puts a reproduction's models into the package, and writes their model card.
+
+    python benchmarks/voc/ship_models.py reproduction/default
+
+Every CLASS-VIS.safetensors of the folder becomes src/halfseen/models/voc/CLASS.safetensors, with
+its average precision on the test images from the folder's results.json noted in the file; shipped
+models of other classes are removed. docs/models.md is written anew from model_card.md, beside this
+script, and the same figures.
+"""
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from halfseen.data.files import write_atomically
+from halfseen.evaluate.table import Table
+from halfseen.model.mixture import Mixture
+from halfseen.model.shipped import FOLDER, SUFFIX, shipped
+from halfseen.model.store import load, save
+
+CARD = Path(__file__).parents[2] / "docs" / "models.md"
+METHOD = "VIS"
+COLUMNS = ("BLT", "VIS", "VIS+NMS")
+POOR = 10.0  # AP in percent below which a model is of little use by itself
+TEXT = Path(__file__).with_name("model_card.md")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("study", type=Path, help="a folder that `halfseen reproduce` filled")
+    parser.add_argument("--results", type=Path, help="default: STUDY/results.json")
+    parser.add_argument("--train", default="VOC 2010 train", help="what they were learnt from")
+    parser.add_argument("--test", default="VOC 2010 val (5,105 images)", help="of the results")
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    parser.add_argument("--card", type=Path, default=CARD)
+    options = parser.parse_args()
+    results = options.results or options.study / "results.json"
+    scores = json.loads(results.read_text()) if results.exists() else {}
+    models = ship(options.study, options.out, scores, options.test)
+    write_atomically(options.card, card(models, scores, options).encode())
+    print(f"wrote {len(models)} models into {options.out}, and {options.card}")
+
+
+def ship(
+    study: Path, out: Path, scores: dict[str, dict[str, float]], test: str
+) -> dict[str, Mixture]:
+    """Writes the models, each with its AP; those of classes that the study lacks are removed."""
+    files = {
+        p.name.removesuffix(f"-{METHOD}{SUFFIX}"): p for p in study.glob(f"*-{METHOD}{SUFFIX}")
+    }
+    if not files:
+        raise SystemExit(f"{study}: no *-{METHOD}{SUFFIX}; expected what `reproduce` makes")
+    out.mkdir(parents=True, exist_ok=True)
+    models = {}
+    for label, file in sorted(files.items()):
+        model = load(file)
+        tested = {"data": test, "ap": scores.get(label, {}).get(METHOD)}
+        models[label] = replace(model, training={**model.training, "tested": tested})
+        save(models[label], out / f"{label}{SUFFIX}")
+    for label, path in shipped(out).items():
+        if label not in models:
+            path.unlink()
+    return models
+
+
+def card(
+    models: dict[str, Mixture], scores: dict[str, dict[str, float]], options: argparse.Namespace
+) -> str:
+    """The model card. Every figure of it comes from the results."""
+    rows: list[list[Any]] = [
+        [label, *(scores.get(label, {}).get(name) for name in COLUMNS)] for label in models
+    ]
+    if rows and all(value is not None for row in rows for value in row):
+        means = [sum(column) / len(rows) for column in list(zip(*rows, strict=True))[1:]]
+        rows.append(["mean", *means])
+    poor = [label for label in models if scores.get(label, {}).get(METHOD, POOR) < POOR]
+    first = next(iter(models.values())).training
+    return TEXT.read_text().format(
+        count=len(models),
+        size=sum(path.stat().st_size for path in shipped(options.out).values()) / 1e6,
+        method=METHOD,
+        preset=f"preset `{options.study.name}`, seed {first['settings']['seed']}",
+        train=options.train,
+        images=f"{first['images']:,}",
+        test=options.test,
+        table=Table(["class", *COLUMNS], rows).markdown(),
+        poor=(
+            f"Of little use by themselves, AP under {POOR:g}: {', '.join(poor)}."
+            if poor
+            else f"No class measured above has an AP under {POOR:g}."
+        ),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""The models that ship with the package, by the names of their classes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from halfseen.data.dataset import suggest
+from halfseen.errors import ModelError
+
+FOLDER = Path(__file__).parents[1] / "models" / "voc"
+SUFFIX = ".safetensors"
+
+
+def shipped(folder: Path = FOLDER) -> dict[str, Path]:
+    """Their files by class, in the order of the names."""
+    return {path.stem: path for path in sorted(folder.glob(f"*{SUFFIX}"))}
+
+
+def find_model(name: str | os.PathLike[str], folder: Path = FOLDER) -> Path:
+    """The file that a path, or the name of a shipped model, stands for.
+
+    A file comes before a shipped model of the same name, a folder after it. ModelError, with the
+    nearest name, where there is neither.
+    """
+    path = Path(name)
+    models = shipped(folder)
+    if path.is_file() or (path.exists() and str(name) not in models):
+        return path
+    if str(name) in models:
+        return models[str(name)]
+    if path.suffix != SUFFIX and path.name == str(name):
+        raise ModelError(
+            f"{name}: no such file, and no shipped model of that name; {suggest(str(name), models)}"
+        )
+    there = [file.name for file in path.parent.glob(f"*{SUFFIX}")]
+    advice = suggest(path.name, there) if there else "make one with `halfseen train`"
+    raise ModelError(f"{name}: expected a model file, found no such file; {advice}")

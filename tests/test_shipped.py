@@ -1,0 +1,136 @@
+"""The models inside the package: found by name, listed, and made from a reproduction."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import halfseen as hs
+from halfseen.cli import run
+from halfseen.data.image import write_image
+from halfseen.data.scenes import render_scene
+from halfseen.errors import ModelError
+from halfseen.model.shipped import FOLDER, find_model, shipped
+from halfseen.paper import CLASSES
+
+SHIP = Path(__file__).parents[1] / "benchmarks" / "voc" / "ship_models.py"
+
+
+@pytest.fixture
+def photo(tmp_path: Path) -> Path:
+    write_image(tmp_path / "photo.png", render_scene(3, 0, ("car",), (120, 160)).truth.source)
+    return tmp_path / "photo.png"
+
+
+def test_every_shipped_model_is_of_the_class_it_is_named_after() -> None:
+    models = shipped()
+    assert "car" in models
+    assert models.keys() <= set(CLASSES)
+    for name in models:
+        model = hs.load(name)
+        assert (model.label, model.method) == (name, "VIS")
+
+
+def test_all_shipped_models_share_one_feature_pyramid() -> None:
+    first, *others = (hs.load(name) for name in shipped())
+    for model in others:
+        assert model.descriptor == first.descriptor
+        assert model.pyramid == first.pyramid
+
+
+def test_a_file_comes_before_a_shipped_model_and_a_folder_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_model("car") == FOLDER / "car.safetensors"
+    Path("car").mkdir()
+    assert find_model("car") == FOLDER / "car.safetensors"
+    Path("car").rmdir()
+    hs.save(hs.load("bus"), "car")
+    assert find_model("car") == Path("car")
+    assert hs.load("car").label == "bus"
+
+
+def test_a_name_that_is_none_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"motobike: .* did you mean 'motorbike'\?"):
+        hs.load("motobike")
+    with pytest.raises(ModelError, match=r"known: .*car"):
+        hs.load("zzz")
+    with pytest.raises(ModelError, match="no such file; make one"):
+        hs.load(tmp_path / "car.safetensors")
+
+
+def test_detect_by_name_lists_what_it_finds(
+    photo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["detect", "car", str(photo), "-q", "--strong", "-1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = hs.Detector(hs.load("car")).detect(str(photo))
+    assert lines[0] == f"{photo}: {len(found)} objects"
+    assert len(lines) == 1 + len(found)
+    assert run(["detect", "car", str(photo), "-q", "--strong", "99"]) == 0
+    weaker = f", {len(found)} weaker" if len(found) else ""
+    assert capsys.readouterr().out == f"{photo}: 0 objects{weaker}\n"
+
+
+def test_detect_all_finds_what_each_model_finds(
+    photo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["detect", "all", str(photo), "--json", "-q", "--threshold", "-1.3"]) == 0
+    together = json.loads(capsys.readouterr().out)["detections"]
+    apart: list[Any] = []
+    for name in shipped():
+        assert run(["detect", name, str(photo), "--json", "-q", "--threshold", "-1.3"]) == 0
+        apart += json.loads(capsys.readouterr().out)["detections"]
+    assert len({row["label"] for row in together}) > 1
+
+    def key(row: Any) -> tuple[str, float, list[float]]:
+        return row["label"], row["score"], row["full"]
+
+    assert sorted(map(key, together)) == sorted(map(key, apart))
+
+
+def test_a_collection_is_searched_with_all_models(photo: Path, tmp_path: Path) -> None:
+    words = ["detect", "all", str(photo), "-o", str(tmp_path / "out"), "--shard", "1", "-q"]
+    assert run(words) == 0
+    assert run(words) == 0  # goes on with the same run: nothing is left to do
+
+
+def test_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["models"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in shipped())
+    assert max(map(len, text.splitlines())) <= 80
+    assert run(["models", "--json"]) == 0
+    assert [row["class"] for row in json.loads(capsys.readouterr().out)] == list(shipped())
+
+
+def test_a_reproduction_becomes_models_and_their_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, out, card = tmp_path / "default", tmp_path / "models", tmp_path / "card.md"
+    study.mkdir()
+    out.mkdir()
+    for name in ("car", "bus"):
+        hs.save(hs.load(name), study / f"{name}-VIS.safetensors")
+    hs.save(hs.load("horse"), out / "horse.safetensors")  # of an earlier study
+    scores = {"car": {"BLT": 30.0, "VIS": 31.25, "VIS+NMS": 32.0}, "bus": {"VIS": 4.0}}
+    (study / "results.json").write_text(json.dumps(scores))
+    words = [str(study), "--out", str(out), "--card", str(card), "--test", "these images"]
+    monkeypatch.setattr(sys, "argv", [str(SHIP), *words])
+    runpy.run_path(str(SHIP), run_name="__main__")
+    assert list(shipped(out)) == ["bus", "car"]
+    for name in ("car", "bus"):
+        again, before = hs.load(out / f"{name}.safetensors"), hs.load(name)
+        assert again.training["tested"] == {"data": "these images", "ap": scores[name]["VIS"]}
+        for one, other in zip(again.components, before.components, strict=True):
+            np.testing.assert_array_equal(one.weights, other.weights)
+    text = card.read_text()
+    assert "AP under 10: bus." in text
+    assert "| car | 30.0 | 31.2 | 32.0 |" in " ".join(text.split())
+    assert "{" not in text
+    assert "wrote 2 models" in capsys.readouterr().out
