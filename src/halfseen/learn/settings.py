@@ -25,8 +25,8 @@ class TrainSettings:
     alpha             weight of the Ising prior, 0.01 to 0.1
     one_u             whether u_t is u (paper: True). Two biases work far better: a block outside
                       the image and one hidden by something say different things
-    smoothing         width of the Huber hinge's quadratic part. 0 is the paper's hinge, on whose kinks
-                      L-BFGS stalls, at 6% more energy than 0.05 reaches (preset paper: 0.05)
+    smoothing         width of the Huber hinge's quadratic part (preset paper: 0.05). The paper's
+                      hinge is 0; on its kinks L-BFGS stalls at 6% more energy than with 0.05
     updates           updates of the latent variables (paper: 6)
     rounds            mining rounds at most before the next update (paper: 20)
     mining_images     images from which negatives are mined (paper: 200)
