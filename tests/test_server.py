@@ -361,5 +361,7 @@ def test_given_models_come_first_and_make_sets_by_class(tmp_path: Any) -> None:
     files = [model_file(method) for method in METHODS]
     sets = find_sets([files[2], files[0], files[2]], tmp_path)
     assert [(s.name, sorted(s.models)) for s in sets] == [("car", ["BL", "VIS"]), ("car", ["VIS"])]
+    names = [own.name for own in find_sets()]
+    assert names[:2] == ["car, learnt from built-in scenes", "aeroplane, learnt from photographs"]
     with pytest.raises(SettingsError, match="no models"):
         find_sets([], tmp_path)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from halfseen.data.scenes import Scene, render_scene
 from halfseen.errors import SettingsError
 from halfseen.model.mixture import Method, Mixture
+from halfseen.model.shipped import shipped
 from halfseen.model.store import load
 from halfseen.view.records import Record
 
@@ -49,17 +50,15 @@ class ModelSet:
         return next(iter(self.models.values())).label
 
 
-def find_sets(given: Sequence[str | PathLike[str]] = (), shipped: Path = FOLDER) -> list[ModelSet]:
+def find_sets(given: Sequence[str | PathLike[str]] = (), folder: Path = FOLDER) -> list[ModelSet]:
     """Sets of the given files first, then of those that ship with the package.
 
     Files of the same class and different methods make one set. A file that is no model raises
     ModelError.
     """
     sets = _grouped([Path(path) for path in given], "{}")
-    paths = sorted(shipped.glob("*.safetensors"))
-    drawn = [path for path in paths if path.name.startswith("scenes-")]
-    sets += _grouped(drawn, "{}, learnt from built-in scenes")
-    sets += _grouped([path for path in paths if path not in drawn], "{}, shipped")
+    sets += _grouped(sorted(folder.glob("scenes-*.safetensors")), "{}, learnt from built-in scenes")
+    sets += _grouped(list(shipped(folder / "voc").values()), "{}, learnt from photographs")
     if not sets:
         raise SettingsError("no models: give model files, or make one with `halfseen train`")
     return sets
