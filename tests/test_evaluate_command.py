@@ -227,3 +227,19 @@ def test_a_strangers_class_name_stays_in_the_folder(tmp_path: Path) -> None:
     written = write_files(folder, [result], "../val", {})
     assert all(path.resolve().is_relative_to(folder) for path in written)
     assert not list(tmp_path.glob("*.txt"))
+
+
+def test_a_reproduction_without_any_class_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = tmp_path / "voc", tmp_path / "out"
+    size = ["--width", "96", "--height", "96"]
+    assert run(["scenes", str(data), "--count", "2", *size, "-q"]) == 0
+    capsys.readouterr()
+    words = ["reproduce", str(data), "--train", "train", "--test", "train", "--class", "bus"]
+    assert run([*words, "-o", str(out)]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2
+    assert "no class 'bus'" in told[0]
+    assert told[1].endswith("no class could be learnt; nothing was written")
+    assert not out.exists()

@@ -78,6 +78,8 @@ def command(
                 # One class that cannot be learnt must not cost the others.
                 report.fail(f"{label}: {error}")
                 failed = True
+    if not any(study.model_path(label, "VIS").exists() for label in labels):
+        raise HalfseenError(f"{devkit}: no class could be learnt; nothing was written")
     with report.progress("detecting", len(test)) as done:
         detect_all(study, lambda so_far, _: done(so_far))
     scores = score_all(study)
