@@ -11,7 +11,7 @@ import typer
 
 from halfseen.cli.terminal import Advance, Report
 from halfseen.cli.training import Cluster, Cores, Preset, PresetOption, Quiet, Seed
-from halfseen.errors import HalfseenError
+from halfseen.errors import ClusterError, HalfseenError
 
 if TYPE_CHECKING:
     from halfseen.learn.trainer import Round
@@ -74,6 +74,8 @@ def command(
             try:
                 test.check_class(label)
                 train_class(study, label, tell)
+            except ClusterError:
+                raise
             except HalfseenError as error:
                 # One class that cannot be learnt must not cost the others.
                 report.fail(f"{label}: {error}")

@@ -17,6 +17,7 @@ from halfseen.cli.data import Data, Images, Label, Split, open_dataset
 from halfseen.cli.terminal import Report, complain
 from halfseen.cli.training import (
     Chosen,
+    Cluster,
     Cores,
     MethodName,
     MethodOption,
@@ -28,7 +29,7 @@ from halfseen.cli.training import (
     make_settings,
     tell,
 )
-from halfseen.errors import HalfseenError, SettingsError, TrainingError
+from halfseen.errors import ClusterError, HalfseenError, SettingsError, TrainingError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,6 +52,7 @@ def command(
     seed: Seed = 0,
     chosen: Chosen = None,
     cores: Cores = None,
+    cluster: Cluster = None,
     resume: Annotated[
         bool, typer.Option("--resume", metavar="", help="Go on from the checkpoint.")
     ] = False,
@@ -79,22 +81,27 @@ def command(
     settings = make_settings(preset, method, seed, chosen)
     checkpoint = out.parent / f"{out.name}.checkpoint"
     _check_place(out, checkpoint, resume)
+    if cluster:  # workers start in folders of their own
+        data, images = data.absolute(), images.absolute() if images else None
     dataset = open_dataset(data, split, images)
     with report.progress("reading images") as advance:
-        summary = check(dataset, label, settings, cores=cores, on_done=advance)
+        summary = check(dataset, label, settings, cores=cores, cluster=cluster, on_done=advance)
     tell(summary, report)
     unreadable = set(summary.unreadable)
     dataset = dataset[[i not in unreadable for i in range(len(dataset))]]
     try:
         with report.compiling(), _view(settings, report, json) as on_round:
             model = train(
-                dataset, label, settings, cores=cores, on_round=on_round, save_to=checkpoint,
-                resume=resume,
+                dataset, label, settings, cores=cores, cluster=cluster, on_round=on_round,
+                save_to=checkpoint, resume=resume,
             )  # fmt: skip
     except KeyboardInterrupt:
         if checkpoint.exists():
             complain(f"{checkpoint} keeps all rounds so far: go on with the same command, --resume")
         raise
+    except ClusterError as error:
+        keeps = f", with --resume: {checkpoint} keeps the rounds so far"
+        raise ClusterError(f"{error}{keeps if checkpoint.exists() else ''}") from None
     except (MemoryError, OSError) as error:
         reason = getattr(error, "strerror", None) or "out of memory"
         keeps = f"; {checkpoint} keeps the rounds so far: go on with --resume"

@@ -12,6 +12,7 @@ from halfseen.cli.data import Data, Images, Label, Split, open_dataset
 from halfseen.cli.terminal import Report, complain
 from halfseen.cli.training import (
     Chosen,
+    Cluster,
     Cores,
     MethodName,
     Preset,
@@ -59,6 +60,7 @@ def command(
     seed: Seed = 0,
     chosen: Chosen = None,
     cores: Cores = None,
+    cluster: Cluster = None,
     json: Annotated[
         bool, typer.Option("--json", metavar="", help="Print the best values as JSON.")
     ] = False,
@@ -86,7 +88,10 @@ def command(
         if value is not None
     }
     tried = TuneSettings(folds=folds, threshold=threshold, **given)
-    dataset = _take(open_dataset(data, split, images), label, most, seed)
+    if cluster:  # workers start in folders of their own
+        data, images = data.absolute(), images.absolute() if images else None
+    dataset = open_dataset(data, split, images)
+    dataset = _take(dataset, label, most, seed)
     total = sum(len(tried.values(step)) for step in STEPS) * folds
     done = 0
 
@@ -99,7 +104,9 @@ def command(
             report.say(f"{step} {value:g}, fold {fold + 1} of {folds}: AP {100 * ap:.1f}")
 
         try:
-            result = tune(dataset, label, out, settings, tried, cores=cores, on_value=tell)
+            result = tune(
+                dataset, label, out, settings, tried, cores=cores, cluster=cluster, on_value=tell
+            )
         except KeyboardInterrupt:
             complain(f"{out} keeps what was finished: go on with the same command")
             raise

@@ -81,6 +81,7 @@ def check(
     settings: TrainSettings | None = None,
     *,
     cores: int | None = None,
+    cluster: str | None = None,
     on_done: Callable[[int, int], None] | None = None,
 ) -> Check:
     """Looks at the data as training will, without learning anything.
@@ -91,7 +92,7 @@ def check(
     """
     settings = settings or TrainSettings()
     plan = make_plan(dataset, label, settings)
-    broken = _unreadable(dataset, plan.images, cores, on_done)
+    broken = _unreadable(dataset, plan.images, cores, cluster, on_done)
     best = best_overlaps(dataset, plan, settings)
     missed = np.flatnonzero(best < settings.positive_overlap)
     objects = plan.objects
@@ -122,23 +123,26 @@ def _unreadable(
     dataset: Dataset,
     images: list[int],
     cores: int | None,
+    cluster: str | None,
     on_done: Callable[[int, int], None] | None,
 ) -> dict[int, str]:
     """Images that cannot be decoded, or are not of the annotated size, and why."""
-
-    def fault(i: int) -> str | None:
-        try:
-            dataset.image(i)
-        except ImageError as error:
-            return str(error)
-        return None
 
     def advance(done: int) -> None:
         if on_done is not None:
             on_done(done, len(images))
 
-    found = zip(images, map_images(fault, images, cores, advance), strict=True)
+    ones = (dataset[i : i + 1] for i in images)
+    found = zip(images, map_images(_fault, ones, cores, advance, cluster), strict=True)
     return {i: reason for i, reason in found if reason is not None}
+
+
+def _fault(one: Dataset) -> str | None:
+    try:
+        one.image(0)
+    except ImageError as error:
+        return str(error)
+    return None
 
 
 def _unreached(

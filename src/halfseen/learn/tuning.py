@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -112,10 +113,12 @@ def tune(
     tried: TuneSettings | None = None,
     *,
     cores: int | None = None,
+    cluster: str | None = None,
     on_value: Callable[[Step, float, int, float], None] | None = None,
 ) -> Tuning:
     """Cross-validates; goes on with what `folder` already holds of the same data and settings.
 
+    cluster    the address of a Dask scheduler: its workers read the images (see `train`)
     on_value   is called with step, value, fold and AP after every evaluation
     """
     tuner = _Tuner(
@@ -125,6 +128,7 @@ def tune(
         settings or TrainSettings(),
         tried or TuneSettings(),
         cores,
+        cluster,
         on_value,
     )
     for step in STEPS:
@@ -135,12 +139,12 @@ def tune(
 class _Tuner:
     def __init__(
         self, dataset: Dataset, label: str, folder: Path, settings: TrainSettings,
-        tried: TuneSettings, cores: int | None,
+        tried: TuneSettings, cores: int | None, cluster: str | None,
         on_value: Callable[[Step, float, int, float], None] | None,
     ) -> None:  # fmt: skip
         dataset.check_class(label)
         self.dataset, self.label, self.settings, self.cores = dataset, label, settings, cores
-        self.folder, self.on_value = folder, on_value
+        self.folder, self.on_value, self.cluster = folder, on_value, cluster
         self.folds = split_folds(dataset, label, tried.folds, settings.seed)
         self.file = folder / "tuning.json"
         (folder / "models").mkdir(parents=True, exist_ok=True)
@@ -167,7 +171,8 @@ class _Tuner:
         """Learns a model of each value from the other folds; their features are computed once."""
         rest = np.sort(np.concatenate([f for k, f in enumerate(self.folds) if k != fold]))
         overlap = FIRST_OVERLAP if step == "lambda" else self.result.best("greedy overlap")
-        with Trainer(self.dataset[rest], self.label, self._with(step), self.cores) as trainer:
+        data, settings = self.dataset[rest], self._with(step)
+        with Trainer(data, self.label, settings, self.cores, self.cluster) as trainer:
             for value in values:
                 name = "regularisation" if step == "lambda" else "alpha"
                 model = trainer.with_settings(**{name: value}).run()
@@ -194,13 +199,9 @@ class _Tuner:
             yield value, self._judge(found, fold, method, value)
 
     def _candidates(self, model: Mixture, fold: int) -> list[Detections]:
-        detector = Detector(model)
-        threshold = self.result.tried.threshold
-
-        def look(i: int) -> Detections:
-            return detector.candidates(self.dataset.image(int(i)), threshold)
-
-        return list(map_images(look, self.folds[fold], self.cores))
+        look = partial(_look, Detector(model), self.result.tried.threshold)
+        images = (self.dataset[i : i + 1] for i in self.folds[fold])
+        return list(map_images(look, images, self.cores, cluster=self.cluster))
 
     def _judge(self, found: list[Detections], fold: int, method: str, overlap: float) -> float:
         kept = []
@@ -257,6 +258,10 @@ class _Tuner:
                 f"{self.file}: cannot be written: {error.strerror}; what was tuned before is kept: "
                 "make room and run the same command again"
             ) from None
+
+
+def _look(detector: Detector, threshold: float, one: Dataset) -> Detections:
+    return detector.candidates(one.image(0), threshold)
 
 
 def _number(value: Any) -> float:
