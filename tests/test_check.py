@@ -11,13 +11,15 @@ from halfseen.data.voc import read_voc
 from halfseen.data.voc_writer import write_voc
 from halfseen.errors import SettingsError, TrainingError
 from halfseen.learn.check import best_overlaps, check, estimate_memory, estimate_seconds
-from halfseen.learn.plan import make_plan
+from halfseen.learn.plan import fit_pyramid, make_plan
+from halfseen.learn.settings import TrainSettings
 from halfseen.learn.trainer import Trainer
 from tiny_training import boxed, dataset, tiny_scenes, tiny_settings
 
 
 def test_overlaps_from_geometry_are_those_that_training_finds() -> None:
     settings = tiny_settings()
+    settings = fit_pyramid(tiny_scenes(), "car", settings)
     plan = make_plan(tiny_scenes(), "car", settings)
     found = best_overlaps(tiny_scenes(), plan, settings)
     with Trainer(tiny_scenes(), "car", settings, 1) as trainer:
@@ -87,3 +89,14 @@ def test_a_typo_gets_the_nearest_class_and_too_little_data_its_reason() -> None:
     none = replace(render_scenes(0, 1), truths=(boxed([], label="car"),))
     with pytest.raises(TrainingError, match="found 0 among 0"):
         check(none, "car", tiny_settings())
+
+
+@pytest.mark.parametrize(("side", "largest"), [(27, 1.0), (26, 2.0)])
+def test_images_are_enlarged_for_small_objects_only(side: int, largest: float) -> None:
+    """A window of 16 blocks of 8 pixels is 32 wide: 0.7 of its area is 26.8 squared."""
+    data = dataset(boxed([[0, 0, side, side]] * 4 + [[0, 0, 80, 80]] * 6))
+    settings = TrainSettings(blocks=16)
+    assert fit_pyramid(data, "car", settings).pyramid.largest == largest
+    assert fit_pyramid(data, "car", replace(settings, doubling=0.4)).pyramid.largest == 1
+    paper = TrainSettings.preset("paper", blocks=16)
+    assert fit_pyramid(data, "car", paper) is paper

@@ -21,7 +21,7 @@ def tiny_settings(**changes: Any) -> TrainSettings:
     """Few blocks, few windows, every stage."""
     values: dict[str, Any] = {
         "blocks": 24, "updates": 2, "rounds": 2, "mining_images": 6, "stop": 0, "per_image": 30,
-        "iterations": 8, "store_bytes": 4 << 20,
+        "iterations": 8, "store_bytes": 4 << 20, "doubling": 0.0,
     }  # fmt: skip
     return TrainSettings(**(values | changes))
 

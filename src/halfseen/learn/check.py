@@ -14,7 +14,7 @@ from halfseen.compute import available_cores, map_images
 from halfseen.data.dataset import Dataset
 from halfseen.errors import ImageError
 from halfseen.learn.latent import reachable_places
-from halfseen.learn.plan import Plan, make_plan
+from halfseen.learn.plan import Plan, fit_pyramid, make_plan
 from halfseen.learn.settings import TrainSettings
 
 # Measured by `benchmarks/training.py --costs`: seconds of one core, of a busy machine, for
@@ -90,7 +90,7 @@ def check(
     alone. `on_done` is called with how many images are done, and how many there are.
     SettingsError for an unknown class, TrainingError where there is too little to learn from.
     """
-    settings = settings or TrainSettings()
+    settings = fit_pyramid(dataset, label, settings or TrainSettings())
     plan = make_plan(dataset, label, settings)
     broken = _unreadable(dataset, plan.images, cores, cluster, on_done)
     best = best_overlaps(dataset, plan, settings)

@@ -18,7 +18,7 @@ from halfseen.infer.boxes import place_boxes
 from halfseen.learn.image_work import ImageWork, Picture, Place, home
 from halfseen.learn.latent import Assignment, Bag
 from halfseen.learn.objective import Examples, Parameters, Positives
-from halfseen.learn.plan import make_plan
+from halfseen.learn.plan import fit_pyramid, make_plan
 from halfseen.learn.positives import average_box, choose_flips, in_blocks
 from halfseen.learn.settings import TrainSettings
 
@@ -43,6 +43,7 @@ class Material:
         cores: int | None = None,
         cluster: str | Client | None = None,
     ) -> None:
+        settings = fit_pyramid(dataset, label, settings)
         plan = make_plan(dataset, label, settings)
         self.dataset, self.label, self.settings = dataset, label, settings
         self.objects, self.descriptor = plan.objects, plan.descriptor

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.data.dataset import Dataset
 from halfseen.features.descriptor import Descriptor
+from halfseen.geometry import area
 from halfseen.learn.positives import Objects, cluster_ratios, list_objects, window_shape
 from halfseen.learn.settings import TrainSettings
 
@@ -32,6 +33,20 @@ class Plan:
     def images(self) -> list[int]:
         """Every image that training reads, ascending."""
         return sorted({*self.objects.image.tolist(), *self.mining})
+
+
+def fit_pyramid(dataset: Dataset, label: str, settings: TrainSettings) -> TrainSettings:
+    """The settings with a pyramid that enlarges images only if enough objects are small.
+
+    In a window of an image that is not enlarged, an object with less than `positive_overlap` of
+    the window's area cannot overlap it enough.
+    """
+    dataset.check_class(label)
+    window = settings.blocks * settings.cell**2
+    small = area(list_objects(dataset, label).box) < settings.positive_overlap * window
+    if settings.pyramid.largest <= 1 or small.mean() > settings.doubling:
+        return settings
+    return replace(settings, pyramid=replace(settings.pyramid, largest=1.0))
 
 
 def make_plan(dataset: Dataset, label: str, settings: TrainSettings) -> Plan:

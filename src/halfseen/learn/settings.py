@@ -18,6 +18,10 @@ class TrainSettings:
 
     method            BL, BLT or VIS (see Mixture)
     descriptor        "fhog" (paper: "hog"), with its `cell` in pixels: 8 (paper: 6)
+    pyramid           the scales looked at; see `doubling`
+    doubling          images are looked at larger than they are, up to pyramid.largest, only if more
+                      than this share of the objects is too small for a window otherwise: it
+                      makes four windows of one, and false alarms among them
     components        2 (paper: 2)
     mirrored          whether each component also looks for its mirror image: True (paper: False)
     blocks            a window has about this many: 100
@@ -45,6 +49,7 @@ class TrainSettings:
     descriptor: str = "fhog"
     cell: int = 8
     pyramid: PyramidSettings = field(default_factory=PyramidSettings)
+    doubling: float = 0.3
     components: int = 2
     mirrored: bool = True
     blocks: int = 100
@@ -66,7 +71,7 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         ranges = {
-            "cell": (2, 64), "components": (1, 16), "blocks": (4, 1024),
+            "cell": (2, 64), "doubling": (0, 1), "components": (1, 16), "blocks": (4, 1024),
             "regularisation": (1e-6, 1e9), "alpha": (0, 100),
             "smoothing": (0, 1), "updates": (0, 100), "rounds": (1, 100),
             "mining_images": (1, 10**6), "stop": (0, 10**9), "positive_overlap": (0.1, 1),

@@ -1,0 +1,232 @@
+"""What the mask head learns from: windows of whole objects with occluders pasted over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.data.dataset import Dataset
+from halfseen.detections import GroundTruth
+from halfseen.features.descriptor import Descriptor
+from halfseen.features.pyramid import resize
+from halfseen.infer.boxes import place_boxes
+from halfseen.infer.masks import beyond
+from halfseen.learn.latent import Assignment, Bag, Template, collect_bags, update
+from halfseen.learn.mask_pastes import Floats, Textures, paste
+from halfseen.learn.objective import Objective
+from halfseen.model.mask_head import REACH
+from halfseen.model.mixture import Mixture
+
+# Blocks beyond the window that are described again after pasting: those the head looks at, and
+# those that their features depend on.
+MARGIN = REACH + 3
+OVERLAP = 0.7
+# Greatest move of a window, in blocks, and change of its size.
+SHIFT, ZOOM = 0.6, 0.1
+# Every so many samples of an object show it as it is.
+CLEAN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Windows of one component, those of its mirror image flipped to its side.
+
+    features  (N, rows + 2, cols + 2, channels) float16: the blocks and the ring around them
+    colours   (N, rows, cols, 3) float16: mean RGB of the blocks
+    hidden    (N, rows, cols) bool: more than half covered
+    outside   (N, rows, cols) bool: beyond the image
+    judged    (N, rows, cols) bool: at least half inside the object's box
+    object    (N,) which object it shows
+    clean     (N,) bool: nothing is pasted
+    first     (N,) bool: the object's window as it is: clean, and not moved
+    """
+
+    features: NDArray[np.float16]
+    colours: NDArray[np.float16]
+    hidden: NDArray[np.bool_]
+    outside: NDArray[np.bool_]
+    judged: NDArray[np.bool_]
+    object: NDArray[np.int64]
+    clean: NDArray[np.bool_]
+    first: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.object)
+
+    def __getitem__(self, index: NDArray[np.bool_] | NDArray[np.int64]) -> Samples:
+        return Samples(*(getattr(self, f.name)[index] for f in fields(self)))
+
+    @classmethod
+    def stack(cls, rows: list[Samples]) -> Samples:
+        return cls(*(np.concatenate([getattr(r, f.name) for r in rows]) for f in fields(cls)))
+
+
+def whole_objects(truth: GroundTruth, label: str) -> GroundTruth:
+    """The objects of the class whose every part is in view, as far as annotated."""
+    hidden = truth.occluded | truth.difficult | truth.crowd
+    return truth[(truth.label == label) & ~hidden]
+
+
+def assign(
+    image: NDArray[np.uint8], boxes: NDArray[np.float64], model: Mixture
+) -> list[tuple[Bag, Assignment] | None]:
+    """For each box the best-scoring window that overlaps it by 0.7, or None."""
+    objective = Objective(1.0, model.alpha, model.visibility, "free")
+    templates = [
+        Template(
+            c.shape,
+            np.asarray(c.box, np.float64),
+            c.weights.reshape(-1, c.weights.shape[2]).astype(np.float64),
+            np.array([c.bias, c.u, c.u_t]),
+        )
+        for c in model.components
+    ]
+    bags = collect_bags(
+        image, boxes, boxes, np.zeros(len(boxes), bool), [t.shape for t in templates],
+        model.descriptor, model.pyramid, OVERLAP,
+    )  # fmt: skip
+    found = []
+    for bag, _ in bags:
+        best = update(bag, templates, objective, model.descriptor, model.mirrored, OVERLAP)
+        found.append(None if best is None else (bag, best))
+    return found
+
+
+def paste_windows(
+    image: NDArray[np.uint8],
+    box: NDArray[np.float64],
+    bag: Bag,
+    window: Assignment,
+    model: Mixture,
+    textures: Textures,
+    count: int,
+    object_: int,
+    rng: np.random.Generator,
+) -> Samples:
+    """An object's window as it is, and `count` times moved a little, mostly behind something.
+
+    Windows of detections do not fit as well as those chosen for an object; a shift of half a block
+    and a change of size by a tenth teach the head to bear it.
+    """
+    descriptor = model.descriptor
+    crop = bag.crops[window.crop]
+    rows, cols = shape = model.components[window.component].shape
+    place = np.array([window.y]), np.array([window.x])
+    grid = place_boxes(*place, shape, [0, 0, cols, rows], descriptor, crop.scale)[0]
+    top, left = window.y - (rows + 1) // 2, window.x - (cols + 1) // 2
+    outside = beyond(np.array([top]), np.array([left]), shape, crop.size)[0]
+    unit = (grid[2:] - grid[:2]) / [cols, rows]
+    samples = []
+    for n in range(count + 1):
+        moved = grid
+        if n:
+            shift = np.tile(unit * rng.uniform(-SHIFT, SHIFT, 2), 2)
+            grow = (grid[2:] - grid[:2]) * rng.uniform(-ZOOM, ZOOM) / 2
+            moved = grid + shift + np.concatenate([-grow, grow])
+        pixels = _cut(image, moved, shape, descriptor)
+        covered = np.zeros(pixels.shape[1:], bool)
+        clean = n % CLEAN == 0
+        if not clean:
+            edge = MARGIN * descriptor.cell + round(descriptor.offset)
+            inner = (edge, edge, edge + cols * descriptor.cell, edge + rows * descriptor.cell)
+            pixels, covered = paste(pixels, inner, float(np.mean(crop.scale)), textures, rng)
+        means = _block_means(
+            np.concatenate([pixels, covered[None].astype(np.float32)]), shape, descriptor
+        )
+        ring = (
+            slice(MARGIN - REACH, MARGIN + rows + REACH),
+            slice(MARGIN - REACH, MARGIN + cols + REACH),
+        )
+        grids = [
+            descriptor(pixels)[ring].astype(np.float16), means[..., :3].astype(np.float16),
+            means[..., 3] > 0.5, outside, _judged(box, moved, shape) & ~outside,
+        ]  # fmt: skip
+        if window.mirrored:
+            grids = [np.ascontiguousarray(g[:, ::-1]) for g in grids]
+            grids[0] = grids[0][..., descriptor.mirror]
+        features, colours, hidden, beyond_, judged = (g[None] for g in grids)
+        samples.append(
+            Samples(
+                features,
+                colours,
+                hidden,
+                beyond_,
+                judged,
+                np.array([object_]),
+                np.array([clean]),
+                np.array([n == 0]),
+            )
+        )
+    return Samples.stack(samples)
+
+
+def _cut(
+    image: NDArray[np.uint8], window: NDArray[np.float64], shape: tuple[int, int],
+    descriptor: Descriptor,
+) -> Floats:  # fmt: skip
+    """(3, height, width): a window and its margin, resized so that a block is a cell again.
+
+    Border pixels are repeated where the margin reaches beyond the image.
+    """
+    cell = descriptor.cell
+    unit = (window[2:] - window[:2]) / [shape[1] * cell, shape[0] * cell]
+    margin = unit * (MARGIN * cell + descriptor.offset)
+    low, high = np.rint(window[:2] - margin), np.rint(window[2:] + margin)
+    x = np.clip(np.arange(low[0], high[0]), 0, image.shape[1] - 1).astype(np.intp)
+    y = np.clip(np.arange(low[1], high[1]), 0, image.shape[0] - 1).astype(np.intp)
+    part = np.ascontiguousarray(image[y[:, None], x].transpose(2, 0, 1))
+    extra = 2 * (MARGIN * cell + round(descriptor.offset))
+    return resize(part, (shape[0] * cell + extra, shape[1] * cell + extra))
+
+
+def _block_means(planes: Floats, shape: tuple[int, int], descriptor: Descriptor) -> Floats:
+    """(rows, cols, planes): the mean of each block's own square."""
+    cell, edge = descriptor.cell, MARGIN * descriptor.cell + round(descriptor.offset)
+    part = planes[:, edge : edge + shape[0] * cell, edge : edge + shape[1] * cell]
+    part = part.reshape(-1, shape[0], cell, shape[1], cell)
+    return np.asarray(part.mean((2, 4)).transpose(1, 2, 0))
+
+
+def _judged(
+    box: NDArray[np.float64], window: NDArray[np.float64], shape: tuple[int, int]
+) -> NDArray[np.bool_]:
+    """(rows, cols): blocks of which at least half lies inside the box."""
+
+    def axis(k: int, count: int) -> NDArray[np.float64]:
+        edges = np.linspace(window[k], window[k + 2], count + 1)
+        inside = np.minimum(edges[1:], box[k + 2]) - np.maximum(edges[:-1], box[k])
+        return np.maximum(inside, 0) * count / (window[k + 2] - window[k])
+
+    return np.outer(axis(1, shape[0]), axis(0, shape[1])) >= 0.5
+
+
+def collect_samples(
+    dataset: Dataset, model: Mixture, windows: int, seed: int
+) -> Iterator[tuple[int, Samples]]:
+    """(component, samples) of every whole object of the model's class that a window reaches.
+
+    windows   about how many samples there should be in all
+    """
+    mine = [whole_objects(truth, model.label) for truth in dataset]
+    total = max(sum(map(len, mine)), 1)
+    count = int(np.clip(round(windows / total), 6, 60))
+    textures = Textures.draw(dataset, 100, np.random.default_rng([seed, 1]))
+    object_ = 0
+    for i, truth in enumerate(mine):
+        if not len(truth):
+            continue
+        image = dataset.image(i)
+        boxes = np.asarray(truth.full, np.float64)
+        for j, found in enumerate(assign(image, boxes, model)):
+            if found is None:
+                continue
+            bag, window = found
+            rng = np.random.default_rng([seed, i, j])
+            yield (
+                window.component,
+                paste_windows(image, boxes[j], bag, window, model, textures, count, object_, rng),
+            )
+            object_ += 1

@@ -1,0 +1,98 @@
+"""Learning which blocks are hidden, from boxes alone: the mask head of a trained model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from halfseen.data.dataset import Dataset
+from halfseen.infer.masks import Bools, cut_masks
+from halfseen.learn.mask_fit import Floats, Shrinkage, fit_blocks
+from halfseen.learn.mask_samples import Samples, collect_samples
+from halfseen.model.mask_head import MaskHead
+from halfseen.model.mixture import Mixture
+
+# Fewer objects than this cannot tell how often a visible block looks hidden.
+LEAST_OBJECTS = 4
+# Logits beyond which no operating point is looked for.
+FURTHEST = 12.0
+
+
+@dataclass(frozen=True)
+class MaskSettings:
+    """How the mask head is learnt.
+
+    windows       about how many windows with pasted occluders
+    false_hidden  the share of the visible blocks of held-out whole objects that may be called
+                  hidden: what sets the operating point
+    alpha         weight of the contrast-sensitive Ising prior, in units of the logits
+    folds         each object is judged by a head that has not seen it, in so many turns
+    shrinkage     of the logistic regressions
+    """
+
+    windows: int = 8000
+    false_hidden: float = 0.05
+    alpha: float = 1.5
+    folds: int = 3
+    shrinkage: Shrinkage = field(default_factory=Shrinkage)
+
+
+def learn_masks(
+    dataset: Dataset, model: Mixture, settings: MaskSettings | None = None, seed: int = 0
+) -> Mixture:
+    """The model with a mask head, learnt from the whole objects of its class in the dataset.
+
+    Real textures are pasted over them, so that the truth is known without any mask label. A model
+    with too few whole objects for a component comes back without a head.
+    """
+    settings = settings or MaskSettings()
+    parts: dict[int, list[Samples]] = {m: [] for m in range(len(model.components))}
+    for m, samples in collect_samples(dataset, model, settings.windows, seed):
+        parts[m].append(samples)
+    if min(map(len, parts.values())) < LEAST_OBJECTS:
+        return replace(model, head=None)
+    weights, biases = [], []
+    for m in range(len(model.components)):
+        samples = Samples.stack(parts[m])
+        fitted = fit_blocks(samples, settings.shrinkage)
+        bias = fitted.bias - operating_point(samples, settings)
+        weights.append(fitted.weights.astype(np.float16))
+        biases.append(bias.astype(np.float32))
+    return replace(model, head=MaskHead(tuple(weights), tuple(biases), settings.alpha))
+
+
+def operating_point(samples: Samples, settings: MaskSettings) -> float:
+    """The logit above which a block counts as hidden, from held-out objects.
+
+    Each object is judged by a head fitted to others. The smallest logit is taken at which, after
+    the cut, at most `false_hidden` of the blocks of whole objects are called hidden.
+    """
+    objects = np.unique(samples.object)
+    fold = np.searchsorted(objects, samples.object) % min(settings.folds, len(objects))
+    clean, logits = [], []
+    for k in np.unique(fold):
+        held = samples[(fold == k) & samples.first]
+        clean.append(held)
+        logits.append(fit_blocks(samples[fold != k], settings.shrinkage)(held))
+    whole, values = Samples.stack(clean), np.concatenate(logits)
+    low, high = -FURTHEST, FURTHEST
+    for _ in range(16):
+        middle = (low + high) / 2
+        flags = cut_flags(values - np.float32(middle), whole, settings.alpha)
+        if false_hidden(flags, whole) > settings.false_hidden:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def cut_flags(logits: Floats, samples: Samples, alpha: float) -> Bools:
+    """The flags of samples that the logits give."""
+    return cut_masks(logits, samples.colours.astype(np.float32), samples.outside, alpha)
+
+
+def false_hidden(flags: Bools, samples: Samples) -> float:
+    """Share of the judged visible blocks that are called hidden."""
+    visible = samples.judged & ~samples.hidden
+    return float((visible & ~flags).sum() / max(visible.sum(), 1))

@@ -1,0 +1,76 @@
+"""The mask head: for every block of every component, how much its surroundings look hidden."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.errors import ModelError
+
+# A block is judged from itself and its eight neighbours.
+REACH = 1
+SIDE = 2 * REACH + 1
+
+
+@dataclass(frozen=True, eq=False)
+class MaskHead:
+    """A logit of "hidden" for each block: l_i = bias_i + weights_i . (3 x 3 blocks around i).
+
+    The most probable flags minimise, over the blocks inside the image,
+
+        sum_i l_i [i is visible] + alpha sum_ij e_ij [v_i != v_j]
+
+    where e_ij = exp(-3 d_ij^2 / mean d^2) falls with the difference d_ij of the colours of two
+    neighbours. What the operating point asks for is part of the bias.
+
+    weights  for each component (rows, cols, 3, 3, channels) float16
+    bias     for each component (rows, cols) float32
+    alpha    weight of the Ising prior, in units of the logits
+    """
+
+    weights: tuple[NDArray[np.float16], ...]
+    bias: tuple[NDArray[np.float32], ...]
+    alpha: float
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(self.bias):
+            raise ModelError(
+                f"a mask head needs a bias for each of its {len(self.weights)} components, "
+                f"found {len(self.bias)}"
+            )
+        if not 0 <= self.alpha < float("inf"):
+            raise ModelError(f"a mask head's alpha must be 0 or more, found {self.alpha}")
+        for weights, bias in zip(self.weights, self.bias, strict=True):
+            if weights.ndim != 5 or weights.shape[2:4] != (SIDE, SIDE):
+                raise ModelError(
+                    f"a mask head's weights must be (rows, cols, 3, 3, channels), "
+                    f"found {weights.shape}"
+                )
+            if weights.dtype != np.float16 or bias.dtype != np.float32:
+                raise ModelError(
+                    f"a mask head's weights must be float16 and its bias float32, "
+                    f"found {weights.dtype} and {bias.dtype}"
+                )
+            if bias.shape != weights.shape[:2]:
+                raise ModelError(
+                    f"a mask head's bias must be {weights.shape[:2]}, found {bias.shape}"
+                )
+            if not (np.isfinite(weights).all() and np.isfinite(bias).all()):
+                raise ModelError("a mask head holds NaN or infinite values; train the model again")
+
+    def check(self, shapes: list[tuple[int, int, int]]) -> None:
+        """ModelError unless it belongs to components of these (rows, cols, channels)."""
+        own = [(*w.shape[:2], w.shape[4]) for w in self.weights]
+        if own != shapes:
+            raise ModelError(f"a mask head for components of {own}, but the model has {shapes}")
+
+    def template(
+        self, component: int, mirror: NDArray[np.intp] | None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Weights and bias of a component as float32; of its mirror image if `mirror` is given."""
+        weights, bias = self.weights[component].astype(np.float32), self.bias[component]
+        if mirror is not None:
+            weights, bias = weights[:, ::-1, :, ::-1][..., mirror], bias[:, ::-1]
+        return np.ascontiguousarray(weights), np.ascontiguousarray(bias)

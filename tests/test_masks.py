@@ -1,0 +1,237 @@
+"""The mask head: learnt from boxes of scenes, stored with its model, applied to detections."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import halfseen as hs
+from halfseen.data.scenes import render_scenes
+from halfseen.errors import ModelError, SettingsError
+from halfseen.evaluate.blocks import BlockCounts, count_blocks, covered_blocks
+from halfseen.evaluate.sweep import cover_objects
+from halfseen.evaluate.visibility import whole
+from halfseen.evaluate.voc_ap import match
+from halfseen.features.fhog import Fhog
+from halfseen.features.pyramid import PyramidSettings
+from halfseen.infer import masks
+from halfseen.infer.mask_kernels import block_colours, hidden_logits
+from halfseen.infer.masks import contrast_edges, cut_masks
+from halfseen.learn.masks import MaskSettings, learn_masks
+from halfseen.model.mask_head import MaskHead
+from halfseen.model.mixture import Mixture
+
+SHIPPED = Path(hs.__file__).parent / "models" / "scenes-car-VIS.safetensors"
+
+
+@cache
+def headless() -> Mixture:
+    return hs.load(SHIPPED)
+
+
+@cache
+def headed() -> Mixture:
+    """The scenes' own car detector, with a mask head learnt from a few scenes."""
+    lessons = render_scenes(60, seed=31, classes=["car"])
+    return learn_masks(lessons, headless(), MaskSettings(windows=1500, folds=2))
+
+
+def random_head(model: Mixture, seed: int = 0) -> Mixture:
+    rng = np.random.default_rng(seed)
+    weights, bias = [], []
+    for component in model.components:
+        rows, cols, channels = component.weights.shape
+        weights.append(rng.normal(size=(rows, cols, 3, 3, channels)).astype(np.float16))
+        bias.append(rng.normal(size=(rows, cols)).astype(np.float32))
+    return replace(model, head=MaskHead(tuple(weights), tuple(bias), 0.5))
+
+
+def test_the_head_finds_what_covers_an_object() -> None:
+    """Textures and objects that learning has not seen, on right detections of covered cars."""
+    tests = render_scenes(30, seed=77, classes=["car"])
+    textures = [tests.image(i) for i in range(20, 30)]
+    detectors = {v: hs.Detector(headed(), visibility=v) for v in ("head", "paper")}
+    counts = {(v, s): BlockCounts() for v in detectors for s in (0.0, 0.4)}
+    for i in range(20):
+        truth = tests[i]
+        for share in (0.0, 0.4):
+            image, covered = cover_objects(tests.image(i), truth, "car", share, textures, 3)
+            for name, detector in detectors.items():
+                found = detector.detect(image, -1.5)
+                ignored = [~whole(truth)]
+                for _, k, j in match([truth], [found], "car", ignored=ignored).right:
+                    flags = found.visibility[k]
+                    true = covered_blocks(covered, found.window[k], flags.shape, truth.full[j])
+                    counts[name, share] += count_blocks(flags, true)
+    print(
+        {key: (c.balanced_accuracy, c.false_hidden_share, c.objects) for key, c in counts.items()}
+    )
+    assert counts["head", 0.4].objects >= 8
+    assert counts["head", 0.4].balanced_accuracy >= 0.85
+    assert counts["head", 0.0].false_hidden_share <= 0.1
+    assert counts["head", 0.4].balanced_accuracy > counts["paper", 0.4].balanced_accuracy + 0.1
+
+
+def test_a_model_with_a_head_survives_the_file(tmp_path: Path) -> None:
+    hs.save(random_head(headless()), tmp_path / "car.safetensors")
+    back, model = hs.load(tmp_path / "car.safetensors").head, random_head(headless()).head
+    assert back is not None
+    assert model is not None
+    assert back.alpha == model.alpha
+    for ours, theirs in zip(back.weights + back.bias, model.weights + model.bias, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_model_without_a_head_loads_and_keeps_the_papers_flags() -> None:
+    assert headless().head is None
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    plain, paper = (hs.Detector(headless(), v).detect(image, -2) for v in ("default", "paper"))
+    assert len(plain)
+    assert len(plain) == len(paper)
+    for ours, theirs in zip(plain.visibility, paper.visibility, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(ModelError, match="no mask head"):
+        hs.Detector(headless(), visibility="head")
+    with pytest.raises(SettingsError, match="visibility must be"):
+        hs.Detector(headless(), visibility="best")  # type: ignore[arg-type]
+
+
+def test_a_strangers_head_is_refused(tmp_path: Path) -> None:
+    model = random_head(headless())
+    assert model.head is not None
+    weights, bias = model.head.weights, model.head.bias
+    with pytest.raises(ModelError, match="mask head for components"):
+        replace(model, head=MaskHead(weights[:1], bias[:1], 1.0))
+    with pytest.raises(ModelError, match="NaN"):
+        MaskHead(weights, tuple(b * np.float32("nan") for b in bias), 1.0)
+    with pytest.raises(ModelError, match="alpha"):
+        MaskHead(weights, bias, -1.0)
+    with pytest.raises(ModelError, match="float16"):
+        MaskHead(tuple(w.astype(np.float32) for w in weights), bias, 1.0)  # type: ignore[arg-type]
+
+
+def test_scores_and_boxes_do_not_depend_on_the_flags() -> None:
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    model = random_head(headless())
+    for method in ("greedy", "soft"):
+        head, paper = (hs.Detector(model, v).detect(image, -2, method) for v in ("head", "paper"))
+        np.testing.assert_array_equal(head.score, paper.score)
+        np.testing.assert_array_equal(head.full, paper.full)
+        assert any((a != b).any() for a, b in zip(head.visibility, paper.visibility, strict=True))
+
+
+def test_mirrored_images_give_mirrored_flags() -> None:
+    """Every level is a whole number of cells wide, so that a mirrored window is a window."""
+    model = replace(random_head(headless()), pyramid=PyramidSettings(2.0, 2.0))
+    image = render_scenes(1, seed=5, classes=["car"], size=(384, 512)).image(0)
+    detector = hs.Detector(model)
+    here, there = detector.detect(image, -2), detector.detect(image[:, ::-1].copy(), -2)
+    compared = 0
+    for i in range(len(here)):
+        box = here.window[i][[2, 1, 0, 3]] * [-1, 1, -1, 1] + [512, 0, 512, 0]
+        for j in np.flatnonzero(np.abs(there.window - box).max(1) < 1e-6):
+            if there.mirrored[j] != here.mirrored[i] and there.component[j] == here.component[i]:
+                np.testing.assert_array_equal(here.visibility[i], there.visibility[j][:, ::-1])
+                compared += 1
+    assert compared >= 1
+
+
+def test_features_made_again_give_the_same_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    detector = hs.Detector([random_head(headless(), 1), random_head(headless(), 2)])
+    kept = detector.candidates(image, -1.5)
+    monkeypatch.setattr(masks, "KEPT_BYTES", 0)
+    again = detector.candidates(image, -1.5)
+    assert len(kept) == len(again) > 0
+    for ours, theirs in zip(kept.visibility, again.visibility, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_candidates_and_kept_detections_have_the_same_masks() -> None:
+    """Also where two models of one name look at once: each detection has its own model's flags."""
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    detector = hs.Detector([random_head(headless(), 1), random_head(headless(), 2)])
+    candidates = detector.candidates_by_model(image, -1.5)
+    kept = detector.detect(image, -1.5)
+    assert len(kept)
+    for i in range(len(kept)):
+        same = [
+            part.visibility[k]
+            for part in candidates
+            for k in np.flatnonzero((part.window == kept.window[i]).all(1))
+        ]
+        assert any((kept.visibility[i] == flags).all() for flags in same)
+
+
+def test_logits_against_a_plain_loop() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(6, 7, 4)).astype(np.float32)
+    weights = rng.normal(size=(3, 2, 3, 3, 4)).astype(np.float32)
+    bias = rng.normal(size=(3, 2)).astype(np.float32)
+    top, left = np.array([-1, 2, 4]), np.array([0, 6, -2])
+    found = hidden_logits(features, top, left, weights, bias)
+    padded = np.pad(features, [(9, 9), (9, 9), (0, 0)], mode="edge")
+    for n in range(3):
+        for i in range(3):
+            for j in range(2):
+                y, x = 9 + top[n] + i, 9 + left[n] + j
+                around = padded[y - 1 : y + 2, x - 1 : x + 2]
+                expected = bias[i, j] + (around * weights[i, j]).sum()
+                assert found[n, i, j] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_head_of_a_mirror_image() -> None:
+    model = random_head(headless())
+    assert model.head is not None
+    flip = Fhog().mirror
+    weights, bias = model.head.template(0, None)
+    mirrored, mirrored_bias = model.head.template(0, flip)
+    rows, cols = bias.shape
+    level = np.random.default_rng(1).normal(size=(rows, cols, len(flip))).astype(np.float32)
+    flipped = np.ascontiguousarray(level[:, ::-1][..., flip])
+    zero = np.zeros(1, np.int64)
+    plain = hidden_logits(level, zero, zero, weights, bias)
+    other = hidden_logits(flipped, zero, zero, mirrored, mirrored_bias)
+    np.testing.assert_allclose(other[:, :, ::-1], plain, atol=1e-3)
+
+
+def test_a_cut_follows_the_colours() -> None:
+    """Blocks without evidence join the neighbours that have their colour."""
+    colours = np.zeros((1, 1, 6, 3), np.float32)
+    colours[:, :, 2:] = 200
+    logits = np.array([[[2.0, 0.1, -0.1, 0.1, 0.1, -2.0]]], np.float32)
+    outside = np.zeros((1, 1, 6), bool)
+    flags = cut_masks(logits, colours, outside, 1.0)
+    np.testing.assert_array_equal(flags[0, 0], [False, False, True, True, True, True])
+    outside[0, 0, 5] = True
+    assert not cut_masks(logits, colours, outside, 1.0)[0, 0, 5]
+
+
+def test_edges_and_colours() -> None:
+    image = np.zeros((8, 12, 3), np.uint8)
+    image[:, 6:] = [255, 0, 0]
+    colours = block_colours(image, np.array([[0.0, 0.0, 12.0, 8.0]]), 2, 4)
+    np.testing.assert_allclose(colours[0, :, :2], 0)
+    np.testing.assert_allclose(colours[0, :, 2:], [[[255, 0, 0]] * 2] * 2)
+    across, down = contrast_edges(colours)
+    assert across.shape == (1, 2, 3)
+    assert down.shape == (1, 1, 4)
+    np.testing.assert_allclose(down, 1)
+    assert (across[0, :, 1] < 0.01).all()
+    assert (across[0, :, [0, 2]] == 1).all()
+
+
+def test_too_few_objects_leave_the_model_without_a_head() -> None:
+    assert learn_masks(render_scenes(1, seed=1, classes=["car"]), headless()).head is None
+
+
+def test_the_same_seed_gives_the_same_head() -> None:
+    lessons = render_scenes(16, seed=31, classes=["car"])
+    settings = MaskSettings(windows=40, folds=2)
+    first, second = (learn_masks(lessons, headless(), settings).head for _ in range(2))
+    if first is None or second is None:
+        pytest.fail("the scenes hold too few whole cars")
+    for ours, theirs in zip(first.weights + first.bias, second.weights + second.bias, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
