@@ -1,4 +1,4 @@
-"""The mask head: learnt from boxes of scenes, stored with its model, applied to detections."""
+"""The mask head: stored with its model, and applied to detections."""
 
 from dataclasses import replace
 from functools import cache
@@ -10,16 +10,11 @@ import pytest
 import halfseen as hs
 from halfseen.data.scenes import render_scenes
 from halfseen.errors import ModelError, SettingsError
-from halfseen.evaluate.blocks import BlockCounts, count_blocks, covered_blocks
-from halfseen.evaluate.sweep import cover_objects
-from halfseen.evaluate.visibility import whole
-from halfseen.evaluate.voc_ap import match
 from halfseen.features.fhog import Fhog
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.infer import masks
 from halfseen.infer.mask_kernels import block_colours, hidden_logits
 from halfseen.infer.masks import contrast_edges, cut_masks
-from halfseen.learn.masks import MaskSettings, learn_masks
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 
@@ -31,13 +26,6 @@ def headless() -> Mixture:
     return hs.load(SHIPPED)
 
 
-@cache
-def headed() -> Mixture:
-    """The scenes' own car detector, with a mask head learnt from a few scenes."""
-    lessons = render_scenes(60, seed=31, classes=["car"])
-    return learn_masks(lessons, headless(), MaskSettings(windows=1500, folds=2))
-
-
 def random_head(model: Mixture, seed: int = 0) -> Mixture:
     rng = np.random.default_rng(seed)
     weights, bias = [], []
@@ -46,32 +34,6 @@ def random_head(model: Mixture, seed: int = 0) -> Mixture:
         weights.append(rng.normal(size=(rows, cols, 3, 3, channels)).astype(np.float16))
         bias.append(rng.normal(size=(rows, cols)).astype(np.float32))
     return replace(model, head=MaskHead(tuple(weights), tuple(bias), 0.5))
-
-
-def test_the_head_finds_what_covers_an_object() -> None:
-    """Textures and objects that learning has not seen, on right detections of covered cars."""
-    tests = render_scenes(30, seed=77, classes=["car"])
-    textures = [tests.image(i) for i in range(20, 30)]
-    detectors = {v: hs.Detector(headed(), visibility=v) for v in ("head", "paper")}
-    counts = {(v, s): BlockCounts() for v in detectors for s in (0.0, 0.4)}
-    for i in range(20):
-        truth = tests[i]
-        for share in (0.0, 0.4):
-            image, covered = cover_objects(tests.image(i), truth, "car", share, textures, 3)
-            for name, detector in detectors.items():
-                found = detector.detect(image, -1.5)
-                ignored = [~whole(truth)]
-                for _, k, j in match([truth], [found], "car", ignored=ignored).right:
-                    flags = found.visibility[k]
-                    true = covered_blocks(covered, found.window[k], flags.shape, truth.full[j])
-                    counts[name, share] += count_blocks(flags, true)
-    print(
-        {key: (c.balanced_accuracy, c.false_hidden_share, c.objects) for key, c in counts.items()}
-    )
-    assert counts["head", 0.4].objects >= 8
-    assert counts["head", 0.4].balanced_accuracy >= 0.85
-    assert counts["head", 0.0].false_hidden_share <= 0.1
-    assert counts["head", 0.4].balanced_accuracy > counts["paper", 0.4].balanced_accuracy + 0.1
 
 
 def test_a_model_with_a_head_survives_the_file(tmp_path: Path) -> None:
@@ -221,17 +183,3 @@ def test_edges_and_colours() -> None:
     np.testing.assert_allclose(down, 1)
     assert (across[0, :, 1] < 0.01).all()
     assert (across[0, :, [0, 2]] == 1).all()
-
-
-def test_too_few_objects_leave_the_model_without_a_head() -> None:
-    assert learn_masks(render_scenes(1, seed=1, classes=["car"]), headless()).head is None
-
-
-def test_the_same_seed_gives_the_same_head() -> None:
-    lessons = render_scenes(16, seed=31, classes=["car"])
-    settings = MaskSettings(windows=40, folds=2)
-    first, second = (learn_masks(lessons, headless(), settings).head for _ in range(2))
-    if first is None or second is None:
-        pytest.fail("the scenes hold too few whole cars")
-    for ours, theirs in zip(first.weights + first.bias, second.weights + second.bias, strict=True):
-        np.testing.assert_array_equal(ours, theirs)

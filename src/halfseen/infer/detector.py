@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,15 @@ from halfseen.features.descriptor import Descriptor
 from halfseen.features.hog import Hog
 from halfseen.features.pyramid import Level, PyramidSettings, levels
 from halfseen.infer.boxes import contract, extent, place_boxes
+from halfseen.infer.masks import Masker, SeenLevels, with_flags
 from halfseen.infer.responses import Search, Windows
 from halfseen.model.mixture import Mixture
 from halfseen.suppress import suppress
 
 Image = NDArray[np.uint8] | str | PathLike[str]
+Visibility = Literal["default", "head", "paper"]
+# Methods of suppression that look at the flags.
+BY_FLAGS = ("covering",)
 
 # glibc hands freed memory back to the system beyond twice the largest block freed so far (mallopt's
 # dynamic threshold), and every image would fault its arrays in again, for a third of its time. This
@@ -34,14 +39,28 @@ class Detector:
     """Looks for the objects of one or more models. Holds no state: one may serve many threads.
 
     Models with the same descriptor and pyramid share the features of an image.
+
+    visibility  where the flags of detections come from. "paper": from the maximum of Eqn 1, which
+                decides their scores. "head": from the models' mask heads, which every model must
+                have. "default": from the mask head of each model that has one. Scores are the same.
     """
 
-    def __init__(self, models: Mixture | Sequence[Mixture]) -> None:
+    def __init__(
+        self, models: Mixture | Sequence[Mixture], visibility: Visibility = "default"
+    ) -> None:
         self.models = (models,) if isinstance(models, Mixture) else tuple(models)
         if not self.models:
             raise SettingsError("a detector needs at least one model")
+        if visibility not in ("default", "head", "paper"):
+            raise SettingsError(f"visibility must be default, head or paper, found {visibility!r}")
         self._templates = [model.templates() for model in self.models]
         self._groups = _shared_features(self.models)
+        self._maskers = [
+            Masker(model)
+            if visibility == "head" or (visibility == "default" and model.head is not None)
+            else None
+            for model in self.models
+        ]
 
     def detect(
         self,
@@ -57,9 +76,19 @@ class Detector:
         The `score` of what is returned is the method's rank, which for greedy suppression is h(x).
         An image smaller than every window gives no detections.
         """
-        found = self.candidates(image, threshold)
+        pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
+        parts, seen = self._search(pixels, threshold)
+        owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        found = Detections.concatenate(parts)
+        order = np.argsort(-found.score, kind="stable")
+        found, owner = found[order], owner[order]
+        if method in BY_FLAGS:
+            found = self._with_masks(pixels, found, owner, seen)
         kept = suppress(found, method, **settings)
-        return replace(found[kept.indices], score=kept.rank)
+        result = replace(found[kept.indices], score=kept.rank)
+        if method in BY_FLAGS:
+            return result
+        return self._with_masks(pixels, result, owner[kept.indices], seen)
 
     def candidates(self, image: Image, threshold: float = -1.0) -> Detections:
         """Every window that reaches the threshold, best first, before suppression."""
@@ -68,10 +97,21 @@ class Detector:
 
     def candidates_by_model(self, image: Image, threshold: float = -1.0) -> list[Detections]:
         """The candidates of each model apart, best first."""
+        pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
+        found, seen = self._search(pixels, threshold)
+        return [
+            self._with_masks(pixels, part, np.full(len(part), m), seen)
+            for m, part in enumerate(found)
+        ]
+
+    def _search(
+        self, pixels: NDArray[np.uint8], threshold: float
+    ) -> tuple[list[Detections], list[SeenLevels]]:
+        """The candidates of each model with the paper's flags, and the levels of each group."""
         if np.isnan(threshold):
             raise SettingsError("threshold must be a number, found nan")
-        pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
         found: list[Detections] = [Detections.empty(_size(pixels)) for _ in self.models]
+        seen = []
         for group in self._groups:
             searches = {
                 m: [
@@ -80,15 +120,38 @@ class Detector:
                 ]
                 for m in group
             }
-            scales = []
+            looked = SeenLevels(keep=any(self._maskers[m] is not None for m in group))
             for level, features in self._features(pixels, group):
-                scales.append((level.scale_x, level.scale_y))
+                looked.add((level.scale_x, level.scale_y), features)
                 for search in chain(*searches.values()):
                     search.look(features)
-            for m in group if scales else ():
+            for m in group if looked.scales else ():
                 windows = [search.windows() for search in searches[m]]
-                found[m] = self._detections(m, windows, np.array(scales), _size(pixels))
-        return found
+                found[m] = self._detections(m, windows, np.array(looked.scales), _size(pixels))
+            seen.append(looked)
+        return found, seen
+
+    def _with_masks(
+        self,
+        pixels: NDArray[np.uint8],
+        found: Detections,
+        owner: NDArray[np.int64],
+        seen: list[SeenLevels],
+    ) -> Detections:
+        """The detections, each of the model that owns it, with the flags of the mask heads."""
+        flags = list(found.visibility)
+        masked = False
+        for group, looked in zip(self._groups, seen, strict=True):
+            heads = [(m, k) for m in group if (k := self._maskers[m]) and (owner == m).any()]
+            masked |= bool(heads)
+            again = partial(self._features, pixels, group)
+            for features in looked.parts(again) if heads else ():
+                for m, masker in heads:
+                    mine = np.flatnonzero(owner == m)
+                    some = masker.flags(found[mine], features, np.array(looked.scales), pixels)
+                    for n, grid in some:
+                        flags[mine[n]] = grid
+        return with_flags(found, flags) if masked else found
 
     def _features(
         self, pixels: NDArray[np.uint8], group: list[int]

@@ -27,7 +27,9 @@ DIGEST = 32  # bytes of SHA-256 that stand before the archive
 def fingerprint(trainer: Trainer) -> str:
     """Names the data, class and settings: a checkpoint is good only for the same ones."""
     text = hashlib.sha256()
-    settings = json.dumps(trainer.settings.as_json(), sort_keys=True)
+    chosen = trainer.settings.as_json()
+    del chosen["masks"]  # They are learnt after the last checkpoint.
+    settings = json.dumps(chosen, sort_keys=True)
     text.update(f"{VERSION} {trainer.label} {settings}".encode())
     for truth in trainer.dataset:
         text.update(f"{truth.image} {truth.size} {truth.label.tolist()}".encode())

@@ -42,6 +42,7 @@ class TrainSettings:
     store_bytes       bound on the memory of the stored negatives
     cache_bytes       bound on the memory of the mining images' cached features
     iterations        L-BFGS iterations at most in one fit
+    masks             whether VIS also learns a mask head, as its last step: see `learn_masks`
     seed              of all that is random
     """
 
@@ -67,6 +68,7 @@ class TrainSettings:
     store_bytes: int = 700 << 20
     cache_bytes: int = 1200 << 20
     iterations: int = 60
+    masks: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:

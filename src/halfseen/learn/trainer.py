@@ -18,6 +18,7 @@ from halfseen.data.dataset import Dataset
 from halfseen.errors import TrainingError
 from halfseen.learn import checkpoint
 from halfseen.learn.latent import Assignment, Template
+from halfseen.learn.masks import learn_masks
 from halfseen.learn.material import Material, one_blas_thread
 from halfseen.learn.mining import NegativeStore
 from halfseen.learn.objective import Objective, Positives, Vector
@@ -123,7 +124,10 @@ class Trainer(Material):
                         checkpoint.save(save_to, self, state, store)
                 if stage == 0:
                     self._started = replace(state, history=list(state.history)), list(store.keys)
-            return self._model(state, objective, final=True)
+            model = self._model(state, objective, final=True)
+            if settings.masks and settings.method == "VIS":
+                model = learn_masks(self.dataset, model, seed=settings.seed)
+            return model
 
     def with_method(self, method: Method) -> Trainer:
         """A trainer of another method that shares the features, and the start if it is done."""

@@ -9,6 +9,7 @@ from halfseen.errors import ModelError
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.model.component import Component
+from halfseen.model.mask_head import MaskHead
 
 Method = Literal["BL", "BLT", "VIS"]
 
@@ -26,6 +27,7 @@ class Mixture:
     descriptor  the features
     pyramid     the scales
     training    the settings and the history that made it, for the record (JSON values only)
+    head        what tells which blocks of a detection are hidden, better than u does, if learnt
     """
 
     label: str
@@ -36,6 +38,7 @@ class Mixture:
     descriptor: Descriptor
     pyramid: PyramidSettings = field(default_factory=PyramidSettings)
     training: dict[str, Any] = field(default_factory=dict)
+    head: MaskHead | None = None
 
     def __post_init__(self) -> None:
         if not self.components:
@@ -53,6 +56,9 @@ class Mixture:
                     f"model {self.label!r}: a component has {channels} channels, "
                     f"descriptor {self.descriptor.name!r} gives {self.descriptor.channels}"
                 )
+
+        if self.head is not None:
+            self.head.check([c.weights.shape for c in self.components])
 
     @property
     def visibility(self) -> bool:

@@ -15,6 +15,7 @@ from halfseen.errors import HalfseenError, ModelError
 from halfseen.features.descriptor import make_descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.model.component import Component
+from halfseen.model.mask_head import SIDE, MaskHead
 from halfseen.model.mixture import Mixture
 from halfseen.model.shipped import find_model
 
@@ -48,6 +49,11 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
         "components": components,
         "training": model.training,
     }
+    if model.head is not None:
+        header["head"] = {"alpha": model.head.alpha}
+        for i, (weights, bias) in enumerate(zip(model.head.weights, model.head.bias, strict=True)):
+            tensors[f"head.weights.{i}"] = np.ascontiguousarray(weights)
+            tensors[f"head.bias.{i}"] = np.ascontiguousarray(bias)
     text = json.dumps(header, allow_nan=False, sort_keys=True)
     try:
         write_atomically(path, encode(tensors, {"halfseen": text}))
@@ -139,4 +145,19 @@ def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
         descriptor=make_descriptor(str(descriptor["name"]), **descriptor["options"]),
         pyramid=PyramidSettings(**header["pyramid"]),
         training=dict(header["training"]),
+        head=_head(header["head"], tensors, len(components)) if "head" in header else None,
     )
+
+
+def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) -> MaskHead:
+    parts: dict[str, list[np.ndarray]] = {"weights": [], "bias": []}
+    for i in range(count):
+        for name, found in parts.items():
+            if f"head.{name}.{i}" not in tensors:
+                raise ModelError(f"tensor head.{name}.{i} is missing")
+            found.append(tensors[f"head.{name}.{i}"])
+        most = (LIMITS.window_side, LIMITS.window_side, SIDE, SIDE, LIMITS.channels)
+        shape = parts["weights"][i].shape
+        if len(shape) != 5 or any(n > limit for n, limit in zip(shape, most, strict=True)):
+            raise ModelError(f"tensor head.weights.{i}: expected at most {most}, found {shape}")
+    return MaskHead(tuple(parts["weights"]), tuple(parts["bias"]), float(fields["alpha"]))
