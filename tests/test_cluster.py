@@ -1,5 +1,6 @@
 """The third place of work: a Dask scheduler and two workers, each a process on loopback."""
 
+import io
 import json
 import operator
 import subprocess
@@ -19,9 +20,12 @@ from halfseen.cli import run
 from halfseen.collection.photo import Photo
 from halfseen.compute import map_images
 from halfseen.data.image import write_image
-from halfseen.data.voc import write_voc
-from halfseen.errors import ClusterError
+from halfseen.data.voc import read_voc, write_voc
+from halfseen.errors import ClusterError, SettingsError
+from halfseen.learn import checkpoint
+from halfseen.learn.tuning import TuneSettings, tune
 from pattern_scenes import make_dataset, make_image, make_model, make_noise
+from tiny_training import tiny_scenes, tiny_settings
 
 IMAGES = 500
 
@@ -104,6 +108,23 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "shards").iterdir())}
 
 
+@pytest.fixture(scope="module")
+def lessons(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small scenes to train on, and the model that this machine learns from them."""
+    folder = tmp_path_factory.mktemp("lessons")
+    write_voc(tiny_scenes(), folder, "train", "png")
+    hs.save(hs.train(read_voc(folder, "train"), "car", tiny_settings()), folder / "local")
+    return folder
+
+
+def train_words(lessons: Path, out: Path, *more: str) -> list[str]:
+    settings = tiny_settings()
+    changed = ("blocks", "updates", "rounds", "mining_images", "stop", "per_image", "iterations",
+               "store_bytes")  # fmt: skip
+    chosen = [word for k in changed for word in ("--set", f"{k}={getattr(settings, k)}")]
+    return ["train", str(lessons), "--class", "car", "-o", str(out), "-q", *chosen, *more]
+
+
 def test_results_come_in_order_and_errors_in_their_place(machines: Cluster) -> None:
     items = [(n,) for n in range(50)]
     done: list[int] = []
@@ -157,16 +178,75 @@ def test_work_is_small(machines: Cluster, data: Path, monkeypatch: pytest.Monkey
     assert max(sizes) < 3000
 
 
+def test_training_gives_the_same_bytes(
+    machines: Cluster, lessons: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work goes out as names and numbers; a task is a hundred times smaller than its picture."""
+    sizes: list[int] = []
+    submit = cluster._Run._submit
+
+    def weigh(self: Any, chunk: list[Any]) -> Any:
+        sizes.append(len(cluster.cloudpickle.dumps(chunk)))
+        return submit(self, chunk)
+
+    monkeypatch.setattr(cluster._Run, "_submit", weigh)
+    model = hs.train(read_voc(lessons, "train"), "car", tiny_settings(), cluster=machines.client)
+    hs.save(model, tmp_path / "model")
+    assert (tmp_path / "model").read_bytes() == (lessons / "local").read_bytes()
+    pixels = 160 * 214 * 3
+    assert max(sizes) < pixels / 10
+    assert np.median(sizes) < pixels / 50
+
+    def caches_left() -> int:
+        import gc
+
+        from halfseen.learn.image_work import _caches
+
+        gc.collect()
+        return len(_caches)
+
+    assert set(machines.client.run(caches_left).values()) == {0}
+
+
+def test_pictures_in_memory_are_not_sent(machines: Cluster) -> None:
+    with pytest.raises(SettingsError, match="its pixels are in memory"):
+        hs.train(tiny_scenes(), "car", tiny_settings(), cluster=machines.client)
+
+
+def test_tuning_gives_the_same_models_and_figures(
+    machines: Cluster, lessons: Path, tmp_path: Path
+) -> None:
+    tried = TuneSettings(2, lambdas=(5.0,), overlaps=(0.5,), alphas=(0.05,), threshold=0.0)
+    small, scenes = tiny_settings(updates=1, rounds=1), read_voc(lessons, "train")
+    here = tune(scenes, "car", tmp_path / "here", small, tried, cores=2)
+    there = tune(scenes, "car", tmp_path / "there", small, tried, cluster=machines.address)
+    models = sorted((tmp_path / "here" / "models").iterdir())
+    assert len(models) == 4
+    for path in models:
+        assert path.read_bytes() == (tmp_path / "there" / "models" / path.name).read_bytes()
+    # Covering suppression has a limit of time, so that its figures depend on the machine.
+    for key in here.done.keys() | there.done.keys():
+        if not key.startswith("covering"):
+            np.testing.assert_equal(here.done[key], there.done[key])
+
+
 def kill_after(
     shards: int, out: Path, kill: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Has `kill` called once, in the middle of a run."""
+    """Has `kill` called once, in the middle of a run of detection."""
+    kill_when(lambda: len(list(out.glob("shards/*.jsonl"))) >= shards, kill, monkeypatch)
+
+
+def kill_when(
+    due: Callable[[], bool], kill: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Has `kill` called once, while work is being waited for."""
     take = cluster._Run._chunk
     killed = False
 
     def take_and_kill(*arguments: Any) -> Iterator[Any]:
         nonlocal killed
-        if not killed and len(list(out.glob("shards/*.jsonl"))) >= shards:
+        if not killed and due():
             killed = True
             kill()
         yield from take(*arguments)
@@ -201,6 +281,46 @@ def test_no_worker_left_is_a_clear_message_and_the_run_goes_on_later(
     assert run(words(data, out, "--cluster", machines.address)) == 1
     assert content(out) == content(data / "local")
     assert finished.items() <= content(out).items()
+
+
+def rounds_kept(model: Path) -> int:
+    """How often the checkpoint of a training was written, by the rounds that it holds."""
+    file = model.with_name(f"{model.name}.checkpoint")
+    if not file.exists():
+        return 0
+    with np.load(io.BytesIO(file.read_bytes()[checkpoint.DIGEST :])) as arrays:
+        return len(json.loads(arrays["header"].tobytes())["history"])
+
+
+def test_a_worker_killed_in_training_costs_nothing(
+    machines: Cluster, lessons: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines.start_workers(2 - len(machines.workers))
+    out = tmp_path / "model"
+    kill_when(lambda: rounds_kept(out) >= 3, machines.kill, monkeypatch)
+    assert run(train_words(lessons, out, "--cluster", machines.address)) == 0
+    assert len(machines.workers) == 1
+    assert out.read_bytes() == (lessons / "local").read_bytes()
+
+
+def test_training_without_workers_is_told_and_goes_on_later(
+    machines: Cluster, lessons: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(cluster, "PATIENCE", 1.0)
+    monkeypatch.setattr(cluster, "POLL", 0.2)
+    out = tmp_path / "model"
+    kill_when(lambda: rounds_kept(out) >= 3, machines.kill, monkeypatch)  # the last one
+    words = train_words(lessons, out, "--cluster", machines.address)
+    assert run(words) == 1
+    assert machines.workers == []
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "no worker left for 1 s; what is finished is kept" in told
+    assert told.endswith(f"with --resume: {out}.checkpoint keeps the rounds so far")
+    assert not out.exists()
+    machines.start_workers(1)
+    assert run([*words, "--resume"]) == 0
+    assert out.read_bytes() == (lessons / "local").read_bytes()
 
 
 def test_an_item_that_kills_workers_is_found_and_given_up(

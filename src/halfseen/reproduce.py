@@ -73,7 +73,7 @@ def train_class(
     if not missing:
         return
     study.folder.mkdir(parents=True, exist_ok=True)
-    with Trainer(study.train, label, study.settings, study.cores) as trainer:
+    with Trainer(study.train, label, study.settings, study.cores, study.cluster) as trainer:
         run = trainer
         for method in missing:
             path = study.model_path(label, method)
