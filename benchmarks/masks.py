@@ -1,0 +1,55 @@
+"""What masks cost: detection with a mask head against detection without, on one thread.
+
+    python benchmarks/masks.py
+
+The picture and the model are those of `benchmarks/detection.py`; the head's numbers are random, as
+its cost does not depend on them. The last line is JSON: `masks_over_none`, the median of ratios.
+"""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+from detection import our_model, turns
+
+import halfseen as hs
+from halfseen.model.mask_head import MaskHead
+from halfseen.model.mixture import Mixture
+
+
+def with_random_head(model: Mixture) -> Mixture:
+    rng = np.random.default_rng(0)
+    shapes = [component.weights.shape for component in model.components]
+    return replace(
+        model,
+        head=MaskHead(
+            tuple(
+                rng.normal(0, 0.3, (rows, cols, 3, 3, channels)).astype(np.float16)
+                for rows, cols, channels in shapes
+            ),
+            tuple(np.zeros(shape[:2], np.float32) for shape in shapes),
+            1.5,
+        ),
+    )
+
+
+def main() -> None:
+    image = hs.render_scenes(1, seed=5).image(0)
+    model, _ = our_model(hs.render_scenes(40, seed=7), image)
+    masks = hs.Detector(with_random_head(model))
+    none = hs.Detector(model)
+    seconds = turns(image, {"masks": masks.detect, "none": none.detect})
+    print(
+        json.dumps(
+            {
+                "masks_over_none": round(float(np.median(seconds["masks"] / seconds["none"])), 3),
+                "masks_ms": round(1e3 * float(np.median(seconds["masks"])), 2),
+                "none_ms": round(1e3 * float(np.median(seconds["none"])), 2),
+                "detections": len(masks.detect(image)),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
