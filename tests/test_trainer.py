@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from halfseen.data.dataset import Dataset
+from halfseen.data.voc import read_voc
+from halfseen.data.voc_writer import write_voc
 from halfseen.detections import Detections
-from halfseen.errors import SettingsError, TrainingError
+from halfseen.errors import ImageError, SettingsError, TrainingError
 from halfseen.infer.detector import Detector
 from halfseen.learn import checkpoint
 from halfseen.learn.settings import TrainSettings
@@ -238,3 +240,12 @@ def test_objects_out_of_reach_are_counted_and_the_rest_is_learnt(tmp_path: Path)
         np.testing.assert_array_equal(trainer.objects.box[number], [5, 5, 9, 8])
         assert 0 < overlap < 0.7
         assert trainer.run().training["unreached"] == 1
+
+
+def test_an_image_that_vanishes_before_it_is_read_is_named(tmp_path: Path) -> None:
+    write_voc(tiny_scenes(), tmp_path, "train")
+    scenes = read_voc(tmp_path, "train")
+    lost = tmp_path / "JPEGImages" / f"{scenes[0].image}.png"
+    lost.unlink()
+    with pytest.raises(ImageError, match=rf"{lost.name}: no such file"):
+        train(scenes, "car", tiny_settings())
