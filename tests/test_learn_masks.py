@@ -8,6 +8,10 @@ import pytest
 
 import halfseen as hs
 from halfseen.data.scenes import render_scenes
+from halfseen.evaluate.blocks import BlockCounts, count_blocks, covered_blocks
+from halfseen.evaluate.sweep import cover_objects
+from halfseen.evaluate.visibility import whole
+from halfseen.evaluate.voc_ap import match
 from halfseen.learn.masks import MaskSettings, learn_masks
 from halfseen.model.mixture import Mixture
 
@@ -31,3 +35,24 @@ def test_the_same_seed_gives_the_same_head() -> None:
         pytest.fail("the scenes hold too few whole cars")
     for ours, theirs in zip(first.weights + first.bias, second.weights + second.bias, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_the_head_finds_what_covers_an_object() -> None:
+    """Objects and textures that learning has not seen; by the paper's flags the first is 0.55."""
+    lessons = render_scenes(150, seed=31, classes=["car"])
+    detector = hs.Detector(learn_masks(lessons, headless(), MaskSettings(windows=3000)))
+    tests = render_scenes(30, seed=77, classes=["car"])
+    textures = [tests.image(i) for i in range(20, 30)]
+    counts = {0.0: BlockCounts(), 0.4: BlockCounts()}
+    for i in range(20):
+        truth = tests[i]
+        for share in counts if whole(truth).any() else ():
+            image, covered = cover_objects(tests.image(i), truth, "car", share, textures, 3)
+            found = detector.detect(image, -1.5)
+            for _, k, j in match([truth], [found], "car", ignored=[~whole(truth)]).right:
+                flags = found.visibility[k]
+                true = covered_blocks(covered, found.window[k], flags.shape, truth.full[j])
+                counts[share] += count_blocks(flags, true)
+    assert counts[0.4].objects >= 8
+    assert counts[0.4].balanced_accuracy >= 0.7
+    assert counts[0.0].false_hidden_share <= 0.08

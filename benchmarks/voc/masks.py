@@ -1,0 +1,170 @@
+"""Masks on VOC: learns a mask head for each class on train, and judges it on val.
+
+    python benchmarks/voc/masks.py VOC STUDY/default OUT --train ids --test ids --class car
+
+takes STUDY/CLASS-VIS.safetensors, as `halfseen reproduce` makes it, learns its mask head if it has
+none, and keeps the model in OUT: the same command goes on after a kill. Then, on val:
+
+pasted    balanced accuracy of hidden blocks, and the share of visible blocks called hidden, with
+          texture from val images without the class over 0, 20, 40 and 60% of whole objects
+natural   balanced accuracy of the blocks that a real neighbour hides, from instance masks
+iou       of the visible blocks with instance masks, less that of the plain box with them: for
+          objects that are occluded and for whole ones
+
+each by the mask head and by the paper's flags (or `--flags head` alone), on the same detections
+(greedy, t = -1). The last line printed is JSON: per class, and the means over the classes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from halfseen.data.dataset import Dataset
+from halfseen.data.files import write_atomically
+from halfseen.data.voc import read_voc
+from halfseen.detections import Detections, GroundTruth
+from halfseen.evaluate.blocks import BlockCounts, neighbour_counts
+from halfseen.evaluate.sweep import SHARES, summarise_sweep, sweep_image
+from halfseen.evaluate.visibility import mask_quality, whole
+from halfseen.evaluate.voc_ap import match
+from halfseen.infer.detector import Detector
+from halfseen.learn.masks import learn_masks
+from halfseen.model.mixture import Mixture
+from halfseen.model.store import load, save
+
+CLASSES = ("car", "motorbike", "bus", "bicycle", "horse", "aeroplane")
+TEXTURES = 40
+THRESHOLD = -1.0
+FLAGS = ("head", "paper")
+
+
+def headed(options: argparse.Namespace, label: str) -> Mixture:
+    """The model of a class with its mask head, learnt now if it was not before."""
+    path = options.out / f"{label}-VIS.safetensors"
+    if not path.exists():
+        model = load(options.study / path.name)
+        if model.head is None:
+            model = learn_masks(read_voc(options.voc, options.train), model)
+        save(model, path)
+    return load(path)
+
+
+def pasted(
+    test: Dataset, label: str, model: Mixture, objects: int, flags: list[str]
+) -> dict[str, Any]:
+    """Blocks of covered whole objects, in val images drawn until they hold enough of them."""
+    order = np.random.default_rng(0).permutation(len(test))
+    counts = np.array([(whole(test[i]) & (test[i].label == label)).sum() for i in order])
+    before = np.cumsum(counts) - counts
+    chosen = test[order[(counts > 0) & (before < objects)]]
+    free = [i for i in order if not (test[i].label == label).any()][:TEXTURES]
+    textures = [test.image(int(i)) for i in free]
+    detectors = {name: Detector(model, name) for name in flags}  # type: ignore[arg-type]
+
+    def look(image: Any) -> dict[str, Detections]:
+        return {name: d.detect(image, THRESHOLD) for name, d in detectors.items()}
+
+    swept = [
+        sweep_image(chosen.image(i), chosen[i], label, look, textures) for i in range(len(chosen))
+    ]
+    result: dict[str, Any] = {name: {} for name in flags}
+    for point in summarise_sweep(chosen.truths, swept, label):
+        result[point.method][f"{100 * point.share:g}%"] = shares(point.blocks)
+    return result
+
+
+def natural(
+    test: Dataset, label: str, model: Mixture, images: int, flags: list[str]
+) -> dict[str, Any]:
+    """Real neighbours and instance masks, in all images that have them."""
+    known = [
+        i for i, truth in enumerate(test)
+        if (truth.label == label).any() and masked(truth, label)
+    ][:images]  # fmt: skip
+    result = {}
+    for name in flags:
+        detector = Detector(model, name)  # type: ignore[arg-type]
+        found = [detector.detect(test.image(i), THRESHOLD) for i in known]
+        truths = [test[i] for i in known]
+        matches = match(truths, found, label)
+        quality = mask_quality(truths, found, matches)
+        gain = quality.mask - quality.box
+        result[name] = {
+            "natural": shares(neighbour_counts(truths, found, matches)),
+            **{
+                kind: {
+                    "objects": int(group.sum()),
+                    "box_iou": mean(quality.box[group]),
+                    "mask_iou_gain": mean(gain[group]),
+                }
+                for kind, group in (("occluded", quality.occluded), ("whole", quality.whole))
+            },
+        }
+    return result
+
+
+def masked(truth: GroundTruth, label: str) -> bool:
+    return truth.mask(int(np.flatnonzero(truth.label == label)[0])) is not None
+
+
+def shares(counts: BlockCounts) -> dict[str, Any]:
+    return {
+        "objects": counts.objects,
+        "balanced_accuracy": rounded(counts.balanced_accuracy),
+        "false_hidden": rounded(counts.false_hidden_share),
+    }
+
+
+def mean(values: Any) -> float | None:
+    return rounded(float(np.mean(values))) if len(values) else None
+
+
+def rounded(value: float) -> float | None:
+    return round(value, 4) if np.isfinite(value) else None
+
+
+def average(classes: dict[str, Any]) -> Any:
+    """The same tree with the mean over the classes at its leaves; unknown figures are left out."""
+    first = next(iter(classes.values()))
+    if isinstance(first, dict):
+        return {key: average({c: tree[key] for c, tree in classes.items()}) for key in first}
+    known = [value for value in classes.values() if value is not None]
+    return round(float(np.mean(known)), 4) if known else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("voc", "study", "out"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("--train", default="train")
+    parser.add_argument("--test", default="val")
+    parser.add_argument("--class", dest="classes", action="append")
+    parser.add_argument("--objects", type=int, default=100, help="whole objects that are covered")
+    parser.add_argument("--images", type=int, default=400, help="images with instance masks")
+    parser.add_argument("--flags", choices=FLAGS, action="append", help="only these flags")
+    options = parser.parse_args()
+    flags = options.flags or list(FLAGS)
+    options.out.mkdir(parents=True, exist_ok=True)
+    test = read_voc(options.voc, options.test)
+    classes: dict[str, Any] = {}
+    for label in options.classes or CLASSES:
+        model = headed(options, label)
+        path = options.out / f"{label}.json"
+        if not path.exists():
+            figures = {
+                "pasted": pasted(test, label, model, options.objects, flags),
+                **natural(test, label, model, options.images, flags),
+            }
+            write_atomically(path, json.dumps(figures).encode())
+        classes[label] = json.loads(path.read_text())
+        print(label, json.dumps(classes[label]), flush=True)
+    print(json.dumps({"shares": list(SHARES), "classes": classes, "mean": average(classes)}))
+
+
+if __name__ == "__main__":
+    main()
