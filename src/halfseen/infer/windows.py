@@ -26,6 +26,16 @@ def inside(place: int, blocks: int, length: int) -> int:
     return min(first + blocks, length) - max(first, 0)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def columns(shift: int, width: int) -> tuple[int, int]:
+    """The places x, from and to, for which block column x + shift lies within a level; 0..width.
+
+    None, if a template is so much wider than the level that this block is never within it.
+    """
+    high = max(0, min(width + 1, width - shift))
+    return min(max(0, -shift), high), high
+
+
 @njit(cache=True, nogil=True, fastmath=True)
 def sum_windows(
     responses: Floats, rows: int, cols: int, top: int, height: int, first: int, last: int,
@@ -48,7 +58,7 @@ def sum_windows(
             for j in range(cols):
                 # Block column c of the level serves the place x = c - shift.
                 shift = corner(0, cols) + j
-                low, high = max(0, -shift), min(width + 1, width - shift)
+                low, high = columns(shift, width)
                 source = responses[i * cols + j, row, low + shift : high + shift]
                 target = line[low:high]
                 for x in range(len(target)):
@@ -84,7 +94,7 @@ def bound_windows(
             across[:] = zero
             for j in range(cols):
                 shift = corner(0, cols) + j
-                low, high = max(0, -shift), min(width + 1, width - shift)
+                low, high = columns(shift, width)
                 source = responses[i * cols + j, row, low + shift : high + shift]
                 left, above, total = across[low:high], down[j, low:high], won[low:high]
                 for x in range(len(source)):
