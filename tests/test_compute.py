@@ -1,6 +1,9 @@
 """Where work runs: order, bounds, errors and equal bytes on any number of cores."""
 
+import math
+import multiprocessing
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -14,7 +17,7 @@ from threadpoolctl import threadpool_info
 
 from halfseen import compilation
 from halfseen.compute import available_cores, map_images
-from halfseen.errors import SettingsError
+from halfseen.errors import HalfseenError, SettingsError
 
 
 @pytest.mark.parametrize("cores", [1, 2, 5, None])
@@ -136,3 +139,34 @@ def test_compilation_is_told_once_and_not_from_the_cache(tmp_path: Path) -> None
 
     assert run() == "told None\n"
     assert run() == ""
+
+
+def test_processes_give_results_in_order() -> None:
+    items = range(-50, 51)
+    assert list(map_images(abs, items, cores=2, processes=True)) == [abs(n) for n in items]
+
+
+def test_an_error_in_a_process_comes_where_its_result_would_have_been() -> None:
+    results = map_images(math.sqrt, [*range(40), -1, 4], cores=2, processes=True)
+    got = []
+    with pytest.raises(ValueError, match=r"math domain error|nonnegative"):
+        got.extend(results)
+    assert got == [math.sqrt(n) for n in range(40)]
+
+
+def die(number: int) -> int:
+    if number == 20:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_a_process_that_dies_is_one_clear_line() -> None:
+    with pytest.raises(HalfseenError, match="a worker process died"):
+        list(map_images(die, range(60), cores=2, processes=True))
+
+
+def test_processes_end_with_the_work() -> None:
+    results = map_images(abs, range(10**9), cores=2, processes=True)
+    assert next(results) == 0
+    results.close()  # type: ignore[attr-defined]
+    assert not multiprocessing.active_children()

@@ -42,6 +42,7 @@ def map_images(
     cluster: str | Client | None = None,
     on_lost: Callable[[Item], Result] | None = None,
     home: Callable[[Item], int] | None = None,
+    processes: bool = False,
 ) -> Iterator[Result]:
     """`function` of each item, in order, worked on as the results are asked for.
 
@@ -52,6 +53,8 @@ def map_images(
              them); without it, that is a ClusterError
     home     numbers items: those of one number go to the same worker where that costs no time, for
              the sake of what it keeps in memory
+    processes  several cores are processes instead of threads: worth their start for thousands of
+             small images; `function` and items must pickle
 
     Items are taken from their iterable, and results kept, a bounded number ahead. An exception of
     `function` is raised where its result would have been, and ends the work. While it runs, BLAS
@@ -60,7 +63,12 @@ def map_images(
     _check_cores(cores, cluster)
     if cluster is not None:
         return _counted(_dask().run_on_cluster(function, items, cluster, on_lost, home), on_done)
-    return _map(function, items, available_cores() if cores is None else cores, on_done)
+    count = available_cores() if cores is None else cores
+    if processes and count > 1:
+        from halfseen.processes import run_in_processes
+
+        return _counted(run_in_processes(function, items, count), on_done)
+    return _map(function, items, count, on_done)
 
 
 def _check_cores(cores: int | None, cluster: object) -> None:

@@ -22,6 +22,9 @@ from halfseen.data.files import open_atomically
 if TYPE_CHECKING:
     from distributed import Client
 
+# Images from which processes are worth the second that they take to start.
+MANY = 1000
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -89,7 +92,11 @@ def run_collection(
 
     done = sum(note.images - note.failed * retry_failed for note in journal.notes.values())
     # A generator may have work ahead of it, which ends when it is closed.
-    with closing(map_images(look, photos(), cores, None, cluster, _lost)) as results:  # type: ignore[type-var]
+    with closing(
+        map_images(
+            look, photos(), cores, None, cluster, _lost, processes=journal.images >= MANY
+        )
+    ) as results:  # type: ignore[type-var]  # fmt: skip
         for record in results:
             job = waiting[0]
             job.records[job.missing.popleft()] = record

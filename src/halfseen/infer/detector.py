@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from os import PathLike
 from typing import Any, Literal
 
@@ -54,6 +53,7 @@ class Detector:
         if visibility not in ("default", "head", "paper"):
             raise SettingsError(f"visibility must be default, head or paper, found {visibility!r}")
         self._templates = [model.templates() for model in self.models]
+        self._shapes = [{c.shape for c in model.components} for model in self.models]
         self._groups = _shared_features(self.models)
         self._maskers = [
             Masker(model)
@@ -123,8 +123,12 @@ class Detector:
             looked = SeenLevels(keep=any(self._maskers[m] is not None for m in group))
             for level, features in self._features(pixels, group):
                 looked.add((level.scale_x, level.scale_y), features)
-                for search in chain(*searches.values()):
-                    search.look(features)
+                # Another model's windows may fit a level too small for all of this one's. Levels
+                # shrink, so each model looks at the first ones, and numbers them alike.
+                for m in group:
+                    if _fits(features.shape[0], features.shape[1], self._shapes[m]):
+                        for search in searches[m]:
+                            search.look(features)
             for m in group if looked.scales else ():
                 windows = [search.windows() for search in searches[m]]
                 found[m] = self._detections(m, windows, np.array(looked.scales), _size(pixels))
@@ -157,7 +161,7 @@ class Detector:
         self, pixels: NDArray[np.uint8], group: list[int]
     ) -> Iterator[tuple[Level, NDArray[np.float32]]]:
         descriptor, pyramid = self.models[group[0]].descriptor, self.models[group[0]].pyramid
-        shapes = {c.shape for m in group for c in self.models[m].components}
+        shapes = set().union(*(self._shapes[m] for m in group))
         for level in _fitting_levels(pixels, descriptor, pyramid, shapes):
             if isinstance(descriptor, Hog):
                 yield level, descriptor.planes(level.pixels).transpose(1, 2, 0)
@@ -225,10 +229,14 @@ def _fitting_levels(
     shapes: Collection[tuple[int, int]],
 ) -> Iterator[Level]:
     def fits(height: int, width: int) -> bool:
-        rows, cols = descriptor.grid(height, width)
-        return any(r <= rows and c <= cols for r, c in shapes)
+        return _fits(*descriptor.grid(height, width), shapes)
 
     return levels(pixels, pyramid, fits)
+
+
+def _fits(rows: int, cols: int, shapes: Collection[tuple[int, int]]) -> bool:
+    """Whether a level of so many blocks is large enough for a window of one of the shapes."""
+    return any(r <= rows and c <= cols for r, c in shapes)
 
 
 def _shared_features(models: Sequence[Mixture]) -> list[list[int]]:
