@@ -120,7 +120,7 @@ def lessons(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train_words(lessons: Path, out: Path, *more: str) -> list[str]:
     settings = tiny_settings()
     changed = ("blocks", "updates", "rounds", "mining_images", "stop", "per_image", "iterations",
-               "store_bytes")  # fmt: skip
+               "store_bytes", "doubling")  # fmt: skip
     chosen = [word for k in changed for word in ("--set", f"{k}={getattr(settings, k)}")]
     return ["train", str(lessons), "--class", "car", "-o", str(out), "-q", *chosen, *more]
 

@@ -321,10 +321,10 @@ def test_memory_does_not_grow_with_the_collection(tmp_path: Path) -> None:
             nonlocal alive
             alive -= 1
 
-    photos: Iterator[Photo] = (file_photo(f"{n}.png") for n in range(2000))
+    photos: Iterator[Photo] = (file_photo(f"{n}.png") for n in range(900))
     with open_journal(tmp_path, {**REQUEST, "shard": 50}, photos) as journal:
         summary = run_collection(journal, lambda photo: Counted(photo.name), cores=2)
-    assert summary.done == 2000
+    assert summary.done == 900
     assert most <= 50 + 3 * 8
 
 

@@ -112,7 +112,7 @@ class Readers:
 
 class _Settings:
     def as_json(self) -> dict[str, Any]:
-        return {}
+        return {"masks": False}
 
 
 # Enough of a trainer to tell whether a checkpoint is its own.
