@@ -1,7 +1,8 @@
 """Images a second of `detect --shard` on one core, two cores, and Dask with two workers.
 
-python benchmarks/collection.py [--images 10000] [--blocks 5]. The images are cut into blocks, and
-every place of work takes each block in turn, so that other load on the machine falls on all alike.
+python benchmarks/collection.py [--images 10000] [--blocks 1]. With several blocks every place of
+work takes each in turn, so that other load on the machine falls on all alike; but two cores then
+start their processes, which takes a second or two, once a block.
 Prints one line of JSON last: images_per_second of each place, two_cores_over_one,
 dask_over_two_cores, memory_growth (the largest memory during the last tenth of the images over
 that during the first tenth, in this process, less 1) and equal_bytes.
@@ -82,7 +83,7 @@ def resident() -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=10_000)
-    parser.add_argument("--blocks", type=int, default=5)
+    parser.add_argument("--blocks", type=int, default=1)
     options = parser.parse_args()
     look = make_look()
     with (
