@@ -189,7 +189,7 @@ def test_a_file_over_the_limit_is_not_even_sent(page: Page) -> None:
 def test_sliders_change_the_result(page: Page) -> None:
     cover(page)
     start = page.card("VIS")
-    page.slide("shift", 0.02)
+    page.slide("shift", 0.05)
     assert page.card("VIS")["seen"] < start["seen"]
     assert page.card("VIS")["score"] > start["score"]
     page.slide("shift", -0.05)
