@@ -73,8 +73,8 @@ def test_detect_by_name_lists_what_it_finds(
     assert lines[0] == f"{photo}: {len(found)} objects"
     assert len(lines) == 1 + len(found)
     assert run(["detect", "car", str(photo), "-q", "--strong", "99"]) == 0
-    weaker = f", {len(found)} weaker" if len(found) else ""
-    assert capsys.readouterr().out == f"{photo}: 0 objects{weaker}\n"
+    weak = f", {len(found)} of them weak and not listed" if len(found) else ""
+    assert capsys.readouterr().out == f"{photo}: {len(found)} objects{weak}\n"
 
 
 def test_detect_all_finds_what_each_model_finds(

@@ -181,8 +181,11 @@ def _list_objects(found: Found, strong: float) -> None:
     if found.detections is None:
         return
     sure = found.detections[found.detections.score >= strong]
-    weaker = len(found.detections) - len(sure)
-    print(f"{found.name}: {len(sure)} objects" + (f", {weaker} weaker" if weaker else ""))
+    weak = len(found.detections) - len(sure)
+    print(
+        f"{found.name}: {len(found.detections)} objects"
+        + (f", {weak} of them weak and not listed" if weak else "")
+    )
     for label, score, seen, box in zip(
         sure.label, sure.score, sure.visible_fraction, sure.visible, strict=True
     ):
