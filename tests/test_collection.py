@@ -99,6 +99,17 @@ def test_tar_archives_are_read_in_place(tmp_path: Path, photos: Path) -> None:
         found[2].read()
 
 
+def test_archives_that_change_are_noticed(tmp_path: Path, photos: Path) -> None:
+    content = (photos / "00.png").read_bytes()
+    path = tmp_path / "a.tar"
+    make_tar(path, {"1.png": content, "2.png": content})
+    found = list(find_photos([str(path)]))
+    make_tar(path, {"1.png": (photos / "01.png").read_bytes(), "2.png": content})
+    for photo in found:
+        with pytest.raises(ImageError, match="the archive changed after its images were listed"):
+            photo.read()
+
+
 def test_bad_archives_are_refused_with_a_reason(tmp_path: Path) -> None:
     for name, content, words in [
         ("a.tar", b"nonsense" * 100, "damaged tar"),
@@ -281,6 +292,43 @@ def test_a_full_disk_is_one_line_and_loses_nothing(
     assert list(content(out)) == ["000000.jsonl"]
     with open_journal(out, REQUEST, found) as journal:
         assert run_collection(journal, a_record).complete
+
+
+@pytest.mark.parametrize("name", ["failed.jsonl", "summary.json"])
+def test_a_disk_full_at_the_end_is_one_line_too(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    found, out = list(find_photos([str(photos)])), tmp_path / "out"
+    replace = os.replace
+
+    def choke(source: Any, target: Any) -> None:
+        if str(target).endswith(name):
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    with open_journal(out, REQUEST, found) as journal:
+        monkeypatch.setattr(os, "replace", choke)
+        with pytest.raises(HalfseenError, match=rf"{name}: cannot be written: No space left"):
+            run_collection(journal, a_record)
+    monkeypatch.setattr(os, "replace", replace)
+    with open_journal(out, REQUEST, found) as journal:
+        assert len(journal.notes) == journal.shards
+        assert run_collection(journal, a_record).complete
+
+
+def test_files_that_change_during_a_run_are_read_once(photos: Path, tmp_path: Path) -> None:
+    """Shards written before the change keep what was seen then; later ones see the new file."""
+    found, out = list(find_photos([str(photos)])), tmp_path / "out"
+
+    def change(count: int) -> None:
+        if count == 3:  # the first shard is done; 00 was read, 09 was not
+            (photos / "00.png").write_bytes(b"damaged")
+            (photos / "09.png").write_bytes(b"cut off")
+
+    with open_journal(out, REQUEST, found) as journal:
+        run_collection(journal, a_record, cores=1, on_done=change)
+        failures = [record["image"] for record in journal.failures()]
+    assert failures == [str(photos / "04.png"), str(photos / "09.png")]
 
 
 def test_files_that_vanish_are_failures(photos: Path, tmp_path: Path) -> None:

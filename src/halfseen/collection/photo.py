@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from tarfile import BLOCKSIZE, TarError, TarInfo
 from typing import Any
 
 from halfseen.data.files import read_most
@@ -50,8 +51,8 @@ class Photo:
             with open(self.place, "rb") as stream:
                 if self.start is None:
                     return read_most(stream, most)
-                stream.seek(self.start)
-                return self._whole(stream.read(min(self.length, most)), most)
+                stream.seek(self.start - BLOCKSIZE)
+                return self._whole(stream.read(BLOCKSIZE + min(self.length, most)), most)
         except HalfseenError:
             raise
         except OSError as error:
@@ -66,10 +67,18 @@ class Photo:
         if self.start is None:
             with system.open(path, "rb") as stream:
                 return bytes(stream.read(most))
-        end = self.start + min(self.length, most)
-        return self._whole(bytes(system.cat_file(path, start=self.start, end=end)), most)
+        start, end = self.start - BLOCKSIZE, self.start + min(self.length, most)
+        return self._whole(bytes(system.cat_file(path, start=start, end=end)), most)
 
-    def _whole(self, content: bytes, most: int) -> bytes:
+    def _whole(self, stretch: bytes, most: int) -> bytes:
+        """The member after its header, which says whether it still is what was listed."""
+        header, content = stretch[:BLOCKSIZE], stretch[BLOCKSIZE:]
+        try:
+            same = TarInfo.frombuf(header, "utf-8", "surrogateescape").size == self.length
+        except TarError:
+            same = False
+        if not same:
+            raise ImageError(f"{self.name}: the archive changed after its images were listed")
         if len(content) < min(self.length, most):
             raise ImageError(f"{self.name}: the archive ends before it does")
         return content

@@ -18,6 +18,7 @@ from halfseen.collection.photo import Photo
 from halfseen.collection.shards import Record
 from halfseen.compute import map_images
 from halfseen.data.files import open_atomically
+from halfseen.errors import HalfseenError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -141,9 +142,15 @@ def _summarise(journal: Journal) -> Summary:
 
 
 def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
-    with open_atomically(path) as file:
-        for record in records:
-            file.write(json.dumps(record).encode() + b"\n")
+    try:
+        with open_atomically(path) as file:
+            for record in records:
+                file.write(json.dumps(record).encode() + b"\n")
+    except OSError as error:
+        raise HalfseenError(
+            f"{path}: cannot be written: {error.strerror or error}; all finished shards are kept: "
+            "make room, then give the same command"
+        ) from None
 
 
 @contextmanager
