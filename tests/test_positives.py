@@ -60,12 +60,13 @@ def test_boxes_of_one_shape_give_one_component_however_many_are_asked_for() -> N
 
 def test_windows_have_the_boxes_shape_and_shrink_for_small_boxes() -> None:
     large = np.array([[0, 0, 400.0, 200.0]] * 9)
-    assert window_shape(large, 100, 8, 2.0) == (7, 14)
-    small = np.array([[0, 0, 40.0, 20.0]] * 9)
-    rows, cols = window_shape(small, 100, 8, 2.0)
-    assert rows * cols <= 52  # 10 x 5 blocks of 8 pixels at twice the size
-    speck = np.array([[0, 0, 4.0, 2.0]] * 9)
-    rows, cols = window_shape(speck, 100, 8, 2.0)
+    assert window_shape(large, 100, 0.7) == (7, 14)
+    small = np.array([[0, 0, 10.0, 5.0]] * 4 + [[0, 0, 40.0, 20.0]] * 6)
+    rows, cols = window_shape(small, 100, 0.7)
+    assert 66 <= rows * cols <= 76  # about 50 / 0.7, so that boxes of 50 blocks overlap it by 0.7
+    assert window_shape(small[2:], 100, 0.7) == (7, 14)  # three of four are large: most
+    speck = np.array([[0, 0, 1.0, 0.5]] * 9)
+    rows, cols = window_shape(speck, 100, 0.7)
     assert 25 <= rows * cols <= 42  # a third: smaller templates say nothing
 
 

@@ -39,14 +39,18 @@ def fit_pyramid(dataset: Dataset, label: str, settings: TrainSettings) -> TrainS
     """The settings with a pyramid that enlarges images only if enough objects are small.
 
     In a window of an image that is not enlarged, an object with less than `positive_overlap` of
-    the window's area cannot overlap it enough.
+    the window's area cannot overlap it enough. What is left of the pyramid are its own levels from
+    the first that does not enlarge: models of either kind share them.
     """
     dataset.check_class(label)
     window = settings.blocks * settings.cell**2
     small = area(list_objects(dataset, label).box) < settings.positive_overlap * window
-    if settings.pyramid.largest <= 1 or small.mean() > settings.doubling:
+    if small.mean() > settings.doubling:
         return settings
-    return replace(settings, pyramid=replace(settings.pyramid, largest=1.0))
+    largest = settings.pyramid.largest
+    while largest > 1:
+        largest /= settings.pyramid.factor
+    return replace(settings, pyramid=replace(settings.pyramid, largest=largest))
 
 
 def make_plan(dataset: Dataset, label: str, settings: TrainSettings) -> Plan:
@@ -58,7 +62,11 @@ def make_plan(dataset: Dataset, label: str, settings: TrainSettings) -> Plan:
     _, cluster = cluster_ratios(objects.box[whole], settings.components)
     starts = tuple(whole[cluster == k] for k in range(cluster.max() + 1))
     shapes = tuple(
-        window_shape(objects.box[s], settings.blocks, descriptor.cell, settings.pyramid.largest)
+        window_shape(
+            objects.box[s] * settings.pyramid.largest / descriptor.cell,
+            settings.blocks,
+            settings.positive_overlap,
+        )
         for s in starts
     )
     random = np.random.default_rng(settings.seed)

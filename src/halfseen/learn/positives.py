@@ -16,6 +16,8 @@ from halfseen.geometry import Boxes, clip, iou, mirror
 
 # Cells around a warped object that give its border blocks their true neighbours.
 MARGIN = 2
+# Share of a component's whole objects that its window is made small enough for.
+REACHED = 0.7
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +78,14 @@ def cluster_ratios(boxes: Boxes, count: int) -> tuple[NDArray[np.float64], NDArr
     return centres, np.abs(ratio[:, None] - centres).argmin(1)
 
 
-def window_shape(boxes: Boxes, blocks: int, cell: int, largest: float) -> tuple[int, int]:
-    """(rows, cols) for a component: the boxes' median ratio, about `blocks` blocks.
+def window_shape(boxes: Boxes, blocks: int, overlap: float) -> tuple[int, int]:
+    """(rows, cols) for a component: the median ratio of boxes (in blocks), about `blocks` blocks.
 
-    Fewer where more than a fifth of the boxes would be smaller than the window at the largest scale
-    of the pyramid, but not under a third of `blocks`.
+    Fewer where REACHED of the boxes would not be, since a box with less than `overlap` of the
+    window's area cannot overlap it so much; but not under a third of `blocks`.
     """
     width, height = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
-    reachable = np.quantile(width * height, 0.2) * largest**2 / cell**2
+    reachable = np.quantile(width * height, 1 - REACHED) / overlap
     area = float(np.clip(reachable, blocks / 3, blocks))
     ratio = float(np.exp(np.median(np.log(height / width))))
     rows = max(round(np.sqrt(area * ratio)), 2)

@@ -25,7 +25,7 @@ class TrainSettings:
     components        2 (paper: 2)
     mirrored          whether each component also looks for its mirror image: True (paper: False)
     blocks            a window has about this many: 100
-    regularisation    lambda
+    regularisation    lambda (preset paper: 5; the paper chooses it for each class)
     alpha             weight of the Ising prior, 0.01 to 0.1
     one_u             whether u_t is u (paper: True). Two biases work far better: a block outside
                       the image and one hidden by something say different things
@@ -54,7 +54,7 @@ class TrainSettings:
     components: int = 2
     mirrored: bool = True
     blocks: int = 100
-    regularisation: float = 5.0
+    regularisation: float = 10.0
     alpha: float = 0.02
     one_u: bool = False
     smoothing: float = 0.1
@@ -95,7 +95,7 @@ class TrainSettings:
         if name == "paper":
             paper = cls(
                 descriptor="hog", cell=6, pyramid=PyramidSettings(1.2, 1.0), mirrored=False,
-                one_u=True, smoothing=0.05, updates=6, rounds=20,
+                one_u=True, smoothing=0.05, updates=6, rounds=20, regularisation=5.0,
             )  # fmt: skip
             return replace(paper, **changes)
         raise SettingsError(f"preset must be default or paper, found {name!r}")
