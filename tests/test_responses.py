@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from halfseen.errors import ModelError
 from halfseen.infer import responses
+from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.responses import Search, Windows, block_responses, find_windows
 from halfseen.infer.visibility import chain_bound, infer_visibility
 from halfseen.infer.windows import bound_windows, gather_features, gather_windows
@@ -84,9 +86,14 @@ def between(scores: NDArray, share: float) -> float:
     return float(ranked[k] + ranked[k + 1]) / 2
 
 
+def responses_of(features: Floats, component: Component) -> Floats:
+    weights = component.weights.reshape(-1, features.shape[2])
+    return block_responses(Planes.of(features), weights, None)[0]
+
+
 def test_block_responses_are_products_of_weights_and_features() -> None:
     features, component = level((4, 6)), template((2, 3))
-    found = block_responses(features, component.weights)
+    found = responses_of(features, component)
     assert found.shape == (6, 4, 6)
     for i in range(6):
         for r in range(4):
@@ -148,7 +155,7 @@ def test_the_bound_is_the_chain_bound_and_never_below_the_exact_score(
     y, x, blocks, outside = explicit(features, component)
     constant = component.bias + component.u_t * outside.sum((1, 2))
     found = bound_windows(
-        block_responses(features, component.weights), *shape, 0, size[0], 0, size[0] + 1,
+        responses_of(features, component), None, 1, *shape, 0, size[0], 0, size[0] + 1,
         component.bias, component.u, component.u_t, alpha,
     )  # fmt: skip
     bound = found[y, x]
@@ -160,6 +167,45 @@ def test_the_bound_is_the_chain_bound_and_never_below_the_exact_score(
     assert (bound <= plain + 1e-5).all()
     if alpha == 0.3 and min(shape) > 2:
         assert (plain - bound).mean() > 0.1
+
+
+# Two channels swap, two swap, one stays; all stay; all swap.
+FLIPS = [[3, 1, 4, 0, 2], [0, 1, 2, 3, 4], [1, 0, 3, 2]]
+
+
+@pytest.mark.parametrize("flip", FLIPS)
+def test_a_mirror_keeps_what_is_even_and_negates_what_is_odd(flip: list[int]) -> None:
+    basis = MirrorBasis(np.array(flip))
+    whole = np.concatenate([basis.even, basis.odd])
+    np.testing.assert_allclose(whole @ whole.T, np.eye(len(flip)), atol=1e-6)
+    np.testing.assert_array_equal(basis.even[:, flip], basis.even)
+    np.testing.assert_array_equal(basis.odd[:, flip], -basis.odd)
+
+
+def test_a_mirror_that_is_none_is_refused() -> None:
+    with pytest.raises(ModelError, match="applied twice"):
+        MirrorBasis(np.array([1, 2, 0]))
+
+
+@pytest.mark.parametrize("flip", FLIPS)
+@pytest.mark.parametrize("visibility", [False, True])
+@pytest.mark.parametrize(("shape", "size"), CASES)
+def test_a_component_and_its_mirror_image_are_found_as_each_alone(
+    shape: tuple[int, int], size: tuple[int, int], visibility: bool, flip: list[int]
+) -> None:
+    features = level(size, 16, len(flip))
+    component = template(shape, 17, len(flip))
+    basis = MirrorBasis(np.array(flip))
+    templates = (component, component.mirrored(basis.flip))
+    everything = [find_windows(features, t, -np.inf, 0.05, visibility) for t in templates]
+    threshold = between(np.concatenate([w.score for w in everything]), 0.5)
+    search = Search(component, threshold, 0.05, visibility, basis=basis)
+    search.look(Planes.of(features, basis))
+    found = search.windows()
+    assert 0 < sum(len(w.y) for w in found) < sum(len(w.y) for w in everything)
+    for windows, alone in zip(found, templates, strict=True):
+        expected = find_windows(features, alone, threshold, 0.05, visibility)
+        assert_same(windows, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("visibility", [False, True])
@@ -177,9 +223,9 @@ def test_strips_and_batches_change_nothing(
     loaded = []
     product = responses.block_responses
 
-    def counting(part: Floats, weights: Floats) -> Floats:
-        loaded.append(len(part))
-        return product(part, weights)
+    def counting(part: Planes, even: Floats, odd: Floats) -> tuple[Floats, Floats | None]:
+        loaded.append(part.size[0])
+        return product(part, even, odd)
 
     monkeypatch.setattr(responses, "block_responses", counting)
     found = find_windows(features, component, threshold, 0.05, visibility)
@@ -205,8 +251,8 @@ def test_a_search_of_several_levels_finds_what_each_holds(visibility: bool) -> N
     levels = [level(size, 10 + k) for k, size in enumerate([(12, 15), (4, 30), (3, 4), (2, 1)])]
     search = Search(component, -0.2, 0.05, visibility)
     for features in levels:
-        search.look(features)
-    found = in_order(search.windows())
+        search.look(Planes.of(features))
+    found = in_order(search.windows()[0])
     for k, features in enumerate(levels):
         alone = find_windows(features, component, -0.2, 0.05, visibility)
         here = found.level == k
@@ -224,8 +270,8 @@ def test_the_best_few_are_the_best_of_all(visibility: bool, most: int) -> None:
     searches = [Search(component, -0.2, 0.05, visibility, m) for m in (None, most)]
     for features in levels:
         for search in searches:
-            search.look(features)
-    everything, few = (search.windows() for search in searches)
+            search.look(Planes.of(features))
+    everything, few = (search.windows()[0] for search in searches)
     assert len(everything.y) > 40
     np.testing.assert_array_equal(
         np.sort(few.score)[-most:], np.sort(everything.score)[-most:], strict=True
@@ -235,7 +281,7 @@ def test_the_best_few_are_the_best_of_all(visibility: bool, most: int) -> None:
 @pytest.mark.parametrize("visibility", [False, True])
 def test_no_level_or_no_window_gives_empty_arrays(visibility: bool) -> None:
     component = template((3, 4))
-    nothing = Search(component, 0.0, 0.05, visibility).windows()
+    nothing = Search(component, 0.0, 0.05, visibility).windows()[0]
     for found in (nothing, find_windows(level((6, 6)), component, np.inf, 0.05, visibility)):
         assert found.y.shape == found.x.shape == found.score.shape == found.level.shape == (0,)
         assert found.flags.shape == (0, 3, 4)
@@ -245,7 +291,7 @@ def test_no_level_or_no_window_gives_empty_arrays(visibility: bool) -> None:
 def test_gathered_windows_are_the_explicit_ones() -> None:
     features, component = level((7, 9), 11), template((3, 4), 12)
     y, x, blocks, outside = explicit(features, component)
-    found = gather_windows(block_responses(features, component.weights), 3, 4, 0, 7, y, x)
+    found = gather_windows(responses_of(features, component), None, 1, 3, 4, 0, 7, y, x)
     np.testing.assert_allclose(found, blocks, atol=1e-6)
     taken, out = gather_features(features, 3, 4, y, x, 0, 0, 7, 9)
     np.testing.assert_array_equal(out, outside)

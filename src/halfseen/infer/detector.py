@@ -19,7 +19,8 @@ from halfseen.features.hog import Hog
 from halfseen.features.pyramid import Level, PyramidSettings, levels
 from halfseen.infer.boxes import contract, extent, place_boxes
 from halfseen.infer.masks import Masker, SeenLevels, with_flags
-from halfseen.infer.responses import Search, Windows
+from halfseen.infer.planes import MirrorBasis, Planes
+from halfseen.infer.responses import ModelSearch, Windows
 from halfseen.model.mixture import Mixture
 from halfseen.suppress import suppress
 
@@ -55,6 +56,11 @@ class Detector:
         self._templates = [model.templates() for model in self.models]
         self._shapes = [{c.shape for c in model.components} for model in self.models]
         self._groups = _shared_features(self.models)
+        self._bases: list[MirrorBasis | None] = [None] * len(self.models)
+        for group in self._groups:
+            shared = MirrorBasis(self.models[group[0]].descriptor.mirror)
+            for m in group:
+                self._bases[m] = shared if self.models[m].mirrored else None
         self._maskers = [
             Masker(model)
             if visibility == "head" or (visibility == "default" and model.head is not None)
@@ -113,25 +119,20 @@ class Detector:
         found: list[Detections] = [Detections.empty(_size(pixels)) for _ in self.models]
         seen = []
         for group in self._groups:
-            searches = {
-                m: [
-                    Search(template, threshold, self.models[m].alpha, self.models[m].visibility)
-                    for _, _, template in self._templates[m]
-                ]
-                for m in group
-            }
+            bases = self._bases
+            searches = {m: ModelSearch(self.models[m], threshold, bases[m]) for m in group}
             looked = SeenLevels(keep=any(self._maskers[m] is not None for m in group))
             for level, features in self._features(pixels, group):
                 looked.add((level.scale_x, level.scale_y), features)
                 # Another model's windows may fit a level too small for all of this one's. Levels
                 # shrink, so each model looks at the first ones, and numbers them alike.
+                planes = {basis: Planes.of(features, basis) for basis in {bases[m] for m in group}}
                 for m in group:
                     if _fits(features.shape[0], features.shape[1], self._shapes[m]):
-                        for search in searches[m]:
-                            search.look(features)
+                        searches[m].look(planes[bases[m]])
+            scales = np.array(looked.scales)
             for m in group if looked.scales else ():
-                windows = [search.windows() for search in searches[m]]
-                found[m] = self._detections(m, windows, np.array(looked.scales), _size(pixels))
+                found[m] = self._detections(m, searches[m].windows(), scales, _size(pixels))
             seen.append(looked)
         return found, seen
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.visibility import infer_visibility
 from halfseen.infer.windows import (
     bound_windows,
@@ -18,7 +19,9 @@ from halfseen.infer.windows import (
     sum_windows,
 )
 from halfseen.model.component import Component
+from halfseen.model.mixture import Mixture
 
+Floats = NDArray[np.float32]
 # Responses of one strip of a level: large enough for an efficient GEMM, small enough for any image.
 STRIP_BYTES = 32 << 20
 # Windows that wait for the chain bound: a whole photo's, so that it is called once for all levels.
@@ -38,40 +41,124 @@ class Windows:
     level: NDArray[np.int64]
     y: NDArray[np.int64]
     x: NDArray[np.int64]
-    score: NDArray[np.float32]
+    score: Floats
     flags: NDArray[np.bool_]
 
 
 def block_responses(
-    features: NDArray[np.float32], weights: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """(blocks, H, W): the response w_i . B of every template block to every block of the level.
+    planes: Planes, even: Floats, odd: Floats | None
+) -> tuple[Floats, Floats | None]:
+    """(blocks, H, W): the responses w_i . B of every template block to every block of the level.
 
-    One GEMM. Not a convolution by FFT: the maximum over each block's flag needs the blocks apart.
+    Their even and odd parts, of the weights (blocks, channels) in the basis of the planes: one GEMM
+    each. Not a convolution by FFT: the maximum over each block's flag needs the blocks apart.
     """
-    height, width, channels = features.shape
-    if features.strides[1] == features.itemsize:  # planes, seen as blocks
-        columns = features.transpose(2, 0, 1).reshape(channels, -1)
-    else:
-        columns = features.reshape(-1, channels).T
-    flat = weights.reshape(-1, channels) @ columns
-    return flat.reshape(len(flat), height, width)
+    shape = (len(even), *planes.size)
+    responses = (even @ planes.even).reshape(shape)
+    if odd is None or planes.odd is None:
+        return responses, None
+    return responses, (odd @ planes.odd).reshape(shape)
 
 
 def find_windows(
-    features: NDArray[np.float32],
-    component: Component,
-    threshold: float,
-    alpha: float,
-    visibility: bool,
+    features: Floats, component: Component, threshold: float, alpha: float, visibility: bool
 ) -> Windows:
     """All windows of a template at one level whose score g(x) is at least `threshold`."""
     search = Search(component, threshold, alpha, visibility)
-    search.look(features)
-    return search.windows()
+    search.look(Planes.of(features))
+    return search.windows()[0]
+
+
+class Strip(NamedTuple):
+    """Responses of a run of block rows that starts at `top`, for the places first..last."""
+
+    even: Floats
+    odd: Floats | None
+    top: int
+    first: int
+    last: int
 
 
 class Search:
+    """Looks in one level after another for a component and, with `basis`, for its mirror image.
+
+    The levels' planes are in the same basis. See `Template` for what is found.
+    """
+
+    def __init__(
+        self,
+        component: Component,
+        threshold: float,
+        alpha: float,
+        visibility: bool,
+        most: int | None = None,
+        basis: MirrorBasis | None = None,
+    ) -> None:
+        self.shape = component.shape
+        weights = component.weights.reshape(-1, component.weights.shape[2])
+        self._even: Floats = weights
+        self._odd: Floats | None = None
+        self._templates = [Template(component, 1, threshold, alpha, visibility, most)]
+        if basis is not None:
+            self._even, self._odd = weights @ basis.even.T, weights @ basis.odd.T
+            image = component.mirrored(basis.flip)
+            self._templates.append(Template(image, -1, threshold, alpha, visibility, most))
+
+    def look(self, planes: Planes) -> None:
+        """Adds the windows of a level."""
+        for template in self._templates:
+            template.sizes.append(planes.size)
+        for strip in self._strips(planes):
+            for template in self._templates:
+                template.look(strip)
+
+    def windows(self) -> list[Windows]:
+        """All that was found, in no particular order: the component's, the mirror image's."""
+        return [template.windows() for template in self._templates]
+
+    def _strips(self, planes: Planes) -> Iterator[Strip]:
+        height, width = planes.size
+        rows, cols = self.shape
+        step = max(STRIP_BYTES // (4 * rows * cols * max(width, 1)) - rows, rows)
+        for first in range(0, height + 1, step):
+            last = min(first + step, height + 1)
+            top = max(first - (rows + 1) // 2, 0)
+            bottom = min(last - 1 - (rows + 1) // 2 + rows, height)
+            parts = block_responses(planes.rows(top, bottom), self._even, self._odd)
+            yield Strip(*parts, top, first, last)
+
+
+class ModelSearch:
+    """Looks in one level after another for all templates of a model.
+
+    `basis` is that of the model's descriptor, and of the planes, if the model is mirrored; of
+    another model, None.
+    """
+
+    def __init__(
+        self,
+        model: Mixture,
+        threshold: float,
+        basis: MirrorBasis | None,
+        most: int | None = None,
+    ) -> None:
+        self._searches = [
+            Search(component, threshold, model.alpha, model.visibility, most, basis)
+            for component in model.components
+        ]
+
+    def look(self, planes: Planes) -> None:
+        """Adds the windows of a level."""
+        for search in self._searches:
+            search.look(planes)
+
+    def windows(self) -> list[Windows]:
+        """What was found of each of the model's templates, in their order."""
+        found = [search.windows() for search in self._searches]
+        return [windows for side in zip(*found, strict=True) for windows in side]
+
+
+class Template:
     """Looks in one level after another for all windows whose score g(x) is at least a threshold.
 
     Without visibility g(x) is the plain sum. With it, windows are dropped by an upper bound, and
@@ -86,12 +173,14 @@ class Search:
     def __init__(
         self,
         component: Component,
+        sign: int,
         threshold: float,
         alpha: float,
         visibility: bool,
         most: int | None = None,
     ) -> None:
         self.component = component
+        self.sign = sign  # of the odd responses; -1 for a mirror image
         self.threshold = threshold
         self.alpha = alpha
         self.visibility = visibility
@@ -102,7 +191,7 @@ class Search:
         size += (abs(component.u) + abs(component.u_t)) * component.weights[..., 0].size
         self._slack = 1e-5 * size if visibility else 0.0
         self._enough = threshold - self._slack
-        self._sizes: list[tuple[int, int]] = []
+        self.sizes: list[tuple[int, int]] = []
         # Windows that lie inside are solved faster than those that reach outside.
         self._inside: list[_Waiting] = []
         self._border: list[_Waiting] = []
@@ -111,34 +200,33 @@ class Search:
         flags = np.zeros((0, *component.shape), np.bool_)
         self._found = [Windows(none, none, none, np.zeros(0, np.float32), flags)]
 
-    def look(self, features: NDArray[np.float32]) -> None:
-        """Adds the windows of a level (H, W, channels), whose channels may lie in planes."""
+    def look(self, strip: Strip) -> None:
+        """Adds the windows of a strip of the last of the levels."""
         component = self.component
         rows, cols = component.shape
-        height, width = features.shape[:2]
-        level = len(self._sizes)
-        self._sizes.append((height, width))
-        for responses, top, first, last in _strips(features, component):
-            place = (rows, cols, top, height, first, last)
-            if self.visibility:
-                sums = bound_windows(
-                    responses, *place, component.bias, component.u, component.u_t, self.alpha
-                )
-            else:
-                sums = sum_windows(responses, *place, component.bias, component.u_t)
-            y, x, bound, whole = select_places(sums, self._enough, first, rows, cols, height)
-            blocks = bound  # Only visibility has a use for the blocks.
-            if self.visibility:
-                blocks = gather_windows(responses, rows, cols, top, height, y, x)
-            if whole > 0:
-                part = _Waiting(level, y[:whole], x[:whole], bound[:whole], blocks[:whole])
-                self._inside.append(part)
-            if whole < len(y):
-                part = _Waiting(level, y[whole:], x[whole:], bound[whole:], blocks[whole:])
-                self._border.append(part)
-            self._bytes += blocks.nbytes
-            if self._bytes > WAITING_BYTES:
-                self._solve()
+        level = len(self.sizes) - 1
+        height = self.sizes[level][0]
+        parts = (strip.even, strip.odd, self.sign, rows, cols, strip.top, height)
+        if self.visibility:
+            sums = bound_windows(
+                *parts, strip.first, strip.last,
+                component.bias, component.u, component.u_t, self.alpha,
+            )  # fmt: skip
+        else:
+            sums = sum_windows(*parts, strip.first, strip.last, component.bias, component.u_t)
+        y, x, bound, whole = select_places(sums, self._enough, strip.first, rows, cols, height)
+        blocks = bound  # Only visibility has a use for the blocks.
+        if self.visibility:
+            blocks = gather_windows(*parts, y, x)
+        if whole > 0:
+            part = _Waiting(level, y[:whole], x[:whole], bound[:whole], blocks[:whole])
+            self._inside.append(part)
+        if whole < len(y):
+            part = _Waiting(level, y[whole:], x[whole:], bound[whole:], blocks[whole:])
+            self._border.append(part)
+        self._bytes += blocks.nbytes
+        if self._bytes > WAITING_BYTES:
+            self._solve()
 
     def windows(self) -> Windows:
         """All that was found, in no particular order."""
@@ -161,7 +249,7 @@ class Search:
             for name in ("y", "x", "bound", "blocks")
         )
         rows, cols = self.component.shape
-        hidden = find_outside(y, x, np.array(self._sizes)[level], rows, cols) if padded else None
+        hidden = find_outside(y, x, np.array(self.sizes)[level], rows, cols) if padded else None
         if not self.visibility:
             flags = np.ones((len(y), rows, cols), np.bool_) if hidden is None else ~hidden
             return Windows(level, y, x, bound, flags)
@@ -179,9 +267,7 @@ class Search:
         keep = score >= self.threshold
         return Windows(level[keep], y[keep], x[keep], score[keep], flags[keep])
 
-    def _promising(
-        self, bound: NDArray[np.float32], score: NDArray[np.float32]
-    ) -> Iterator[NDArray[np.intp] | slice]:
+    def _promising(self, bound: Floats, score: Floats) -> Iterator[NDArray[np.intp] | slice]:
         """Runs of windows to solve, until no other can be among the best; reads their scores."""
         if self.most is None:
             yield slice(None)
@@ -203,19 +289,5 @@ class _Waiting(NamedTuple):
     level: int
     y: NDArray[np.int64]
     x: NDArray[np.int64]
-    bound: NDArray[np.float32]
-    blocks: NDArray[np.float32]
-
-
-def _strips(
-    features: NDArray[np.float32], component: Component
-) -> Iterator[tuple[NDArray[np.float32], int, int, int]]:
-    """Responses of runs of block rows: (responses, top, first place, last place)."""
-    height, width = features.shape[:2]
-    rows, cols = component.shape
-    step = max(STRIP_BYTES // (4 * rows * cols * max(width, 1)) - rows, rows)
-    for first in range(0, height + 1, step):
-        last = min(first + step, height + 1)
-        top = max(first - (rows + 1) // 2, 0)
-        bottom = min(last - 1 - (rows + 1) // 2 + rows, height)
-        yield block_responses(features[top:bottom], component.weights), top, first, last
+    bound: Floats
+    blocks: Floats

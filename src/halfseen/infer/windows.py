@@ -11,6 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+# As many floats as the widest vectors hold.
+LANES = 16
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -27,91 +29,115 @@ def inside(place: int, blocks: int, length: int) -> int:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def columns(shift: int, width: int) -> tuple[int, int]:
-    """The places x, from and to, for which block column x + shift lies within a level; 0..width.
+def block(i: int, j: int, cols: int, sign: int) -> int:
+    """Which of a component's blocks stands at (i, j): its own, or with sign -1 its mirror image's.
 
-    None, if a template is so much wider than the level that this block is never within it.
+    The response is `even + sign odd`, see `planes.MirrorBasis`; without a mirror, odd is None.
     """
-    high = max(0, min(width + 1, width - shift))
-    return min(max(0, -shift), high), high
+    return i * cols + (j if sign > 0 else cols - 1 - j)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def spread(
+    even: Floats, odd: Floats | None, sign: int, i: int, row: int, hidden: float, gains: Floats
+) -> None:
+    """Responses, less `hidden`, of template row i to a block row, where places 0..W find them.
+
+    Place x finds what block j has to say in `gains[j, x + j]`: `gains` (cols, ...) holds 0 for all
+    that is outside the level, and is wide enough that no place needs to ask.
+    """
+    cols, width = gains.shape[0], even.shape[2]
+    left = np.uintp((cols + 1) // 2)  # unsigned: an index that cannot be negative vectorises
+    less = np.float32(hidden)
+    turn = np.float32(sign)
+    for j in range(cols):
+        k = block(i, j, cols, sign)
+        for x in range(width):
+            if odd is None:
+                gains[j, left + np.uintp(x)] = even[k, row, x] - less
+            else:
+                gains[j, left + np.uintp(x)] = (even[k, row, x] - less) + turn * odd[k, row, x]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def room(width: int) -> int:
+    """Places 0..width, rounded up: loops of whole vectors, however many lanes they have."""
+    return (width + LANES) // LANES * LANES
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def sum_windows(
-    responses: Floats, rows: int, cols: int, top: int, height: int, first: int, last: int,
-    bias: float, u_t: float,
+    even: Floats, odd: Floats | None, sign: int, rows: int, cols: int, top: int, height: int,
+    first: int, last: int, bias: float, u_t: float,
 ) -> Floats:  # fmt: skip
     """(last - first, W + 1): b + sum of responses inside + u_t for each block outside.
 
-    `responses` (rows cols, R, W) hold the level's block rows top..top + R of `height` in all; the
-    places asked for are first..last.
+    `even` and `odd` (rows cols, R, W) hold the level's block rows top..top + R of `height` in all;
+    the places asked for are first..last.
     """
-    width = responses.shape[2]
+    width = even.shape[2]
+    places = room(width)
     out = np.empty((last - first, width + 1), np.float32)
+    gains = np.zeros((cols, places + cols), np.float32)
+    total = np.empty(places, np.float32)
     for y in range(first, last):
-        line = out[y - first]
+        total[:] = 0
+        for i in range(max(0, -corner(y, rows)), min(rows, height - corner(y, rows))):
+            spread(even, odd, sign, i, corner(y, rows) + i - top, 0.0, gains)
+            for j in range(cols):
+                for x in range(places):
+                    total[x] += gains[j, x + j]
         seen = inside(y, rows, height)
         for x in range(width + 1):
-            line[x] = bias + u_t * (rows * cols - seen * inside(x, cols, width))
-        for i in range(max(0, -corner(y, rows)), min(rows, height - corner(y, rows))):
-            row = corner(y, rows) + i - top
-            for j in range(cols):
-                # Block column c of the level serves the place x = c - shift.
-                shift = corner(0, cols) + j
-                low, high = columns(shift, width)
-                source = responses[i * cols + j, row, low + shift : high + shift]
-                target = line[low:high]
-                for x in range(len(target)):
-                    target[x] += source[x]
+            known = seen * inside(x, cols, width)
+            out[y - first, x] = total[x] + (bias + u_t * (rows * cols - known))
     return out
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def bound_windows(
-    responses: Floats, rows: int, cols: int, top: int, height: int, first: int, last: int,
-    bias: float, u: float, u_t: float, alpha: float,
+    even: Floats, odd: Floats | None, sign: int, rows: int, cols: int, top: int, height: int,
+    first: int, last: int, bias: float, u: float, u_t: float, alpha: float,
 ) -> Floats:  # fmt: skip
     """Like `sum_windows`: an upper bound of each window's score with visibility, g(x) of Eqn 1.
 
     The chain bound of `bounds.py`, for all windows at once: half of each unary on the row chains,
     half on the column chains, each chain solved exactly. A chain's optimum is carried as how much
     better it is if its last block is visible: over an edge it shrinks to the edge's weight, and
-    what exceeds the weight is won for certain. Where a block is outside, its chains begin after it
-    or end before it. Accurate to the rounding of a sum in single precision.
+    what exceeds the weight is won for certain. A block outside gains 0 by being visible, which
+    changes no chain: it neither begins one nor adds to one that ends. Accurate to the rounding of a
+    sum in single precision.
     """
-    width = responses.shape[2]
+    width = even.shape[2]
+    places = room(width)
     out = np.empty((last - first, width + 1), np.float32)
-    edge, hidden = np.float32(2 * alpha), np.float32(u)
-    zero = np.float32(0)
-    across = np.empty(width + 1, np.float32)
-    down = np.empty((cols, width + 1), np.float32)
+    edge, zero = np.float32(2 * alpha), np.float32(0)
+    gains = np.zeros((cols, places + cols), np.float32)
+    across = np.empty(places, np.float32)
+    down = np.empty((cols, places), np.float32)
+    won = np.empty(places, np.float32)
     for y in range(first, last):
-        won = out[y - first]
         won[:] = zero
         down[:] = zero
         for i in range(max(0, -corner(y, rows)), min(rows, height - corner(y, rows))):
-            row = corner(y, rows) + i - top
+            spread(even, odd, sign, i, corner(y, rows) + i - top, u, gains)
             across[:] = zero
             for j in range(cols):
-                shift = corner(0, cols) + j
-                low, high = columns(shift, width)
-                source = responses[i * cols + j, row, low + shift : high + shift]
-                left, above, total = across[low:high], down[j, low:high], won[low:high]
-                for x in range(len(source)):
-                    gain = source[x] - hidden
-                    a, b = left[x], above[x]
-                    total[x] += max(a - edge, zero) + max(b - edge, zero)
-                    left[x] = gain + max(min(a, edge), -edge)
-                    above[x] = gain + max(min(b, edge), -edge)
-            for x in range(width + 1):
+                for x in range(places):
+                    gain, a, b = gains[j, x + j], across[x], down[j, x]
+                    most_a, most_b = min(a, edge), min(b, edge)
+                    won[x] += (a - most_a) + (b - most_b)
+                    across[x] = gain + max(most_a, -edge)
+                    down[j, x] = gain + max(most_b, -edge)
+            for x in range(places):
                 won[x] += max(across[x], zero)
         for j in range(cols):
-            for x in range(width + 1):
+            for x in range(places):
                 won[x] += max(down[j, x], zero)
         seen = inside(y, rows, height)
         for x in range(width + 1):
             known = seen * inside(x, cols, width)
-            won[x] = 0.5 * won[x] + (bias + u * known + u_t * (rows * cols - known))
+            out[y - first, x] = 0.5 * won[x] + (bias + u * known + u_t * (rows * cols - known))
     return out
 
 
@@ -147,17 +173,21 @@ def select_places(
 
 @njit(cache=True, nogil=True)
 def gather_windows(
-    responses: Floats, rows: int, cols: int, top: int, height: int,
+    even: Floats, odd: Floats | None, sign: int, rows: int, cols: int, top: int, height: int,
     ys: NDArray[np.int64], xs: NDArray[np.int64],
 ) -> Floats:  # fmt: skip
     """Block responses (N, rows, cols) of the windows at these places, 0 outside the level."""
-    _, _, width = responses.shape
+    width = even.shape[2]
     blocks = np.zeros((len(ys), rows, cols), np.float32)
     for n in range(len(ys)):
         up, left = corner(ys[n], rows), corner(xs[n], cols)
         for i in range(max(0, -up), min(rows, height - up)):
             for j in range(max(0, -left), min(cols, width - left)):
-                blocks[n, i, j] = responses[i * cols + j, up + i - top, left + j]
+                k, row = block(i, j, cols, sign), up + i - top
+                value = even[k, row, left + j]
+                if odd is not None:
+                    value += sign * odd[k, row, left + j]
+                blocks[n, i, j] = value
     return blocks
 
 

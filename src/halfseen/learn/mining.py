@@ -13,7 +13,8 @@ from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import Boxes, clip, iou_matrix
 from halfseen.infer.boxes import place_boxes
 from halfseen.infer.detector import feature_levels
-from halfseen.infer.responses import Search
+from halfseen.infer.planes import MirrorBasis, Planes
+from halfseen.infer.responses import ModelSearch
 from halfseen.infer.windows import gather_features
 from halfseen.learn.kernels import compact
 from halfseen.learn.objective import Examples, Negatives
@@ -68,11 +69,11 @@ def mine(
     scales = np.array([scale for _, scale in image.levels]).reshape(-1, 2)
     # Where an object may forbid some windows, the best others are not known before all are solved.
     best = None if len(image.boxes) else most
-    for m, mirrored, template in model.templates():
-        search = Search(template, threshold, model.alpha, model.visibility, best)
-        for features, _ in image.levels:
-            search.look(features)
-        found = search.windows()
+    basis = MirrorBasis(model.descriptor.mirror) if model.mirrored else None
+    search = ModelSearch(model, threshold, basis, best)
+    for features, _ in image.levels:
+        search.look(Planes.of(features, basis))
+    for (m, mirrored, template), found in zip(model.templates(), search.windows(), strict=True):
         keep = _clear(
             found.y, found.x, image, model, template.shape, template.box, scales[found.level],
             overlap,

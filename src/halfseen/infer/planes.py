@@ -1,0 +1,71 @@
+"""The features of a level as they are multiplied: in planes, and split by what a mirror does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.errors import ModelError
+
+Floats = NDArray[np.float32]
+
+
+class MirrorBasis:
+    """Splits channels into those that a mirror image keeps (even) and those it negates (odd).
+
+    A mirror image permutes the channels, w to P w, and twice is no change; so the sums of each pair
+    of channels that swap, with those that stay, and the differences of each pair are a basis in
+    which w . B = w+ . B+ + w- . B- and (P w) . B = w+ . B+ - w- . B-. The same two products, each
+    of half the channels, serve a template and its mirror image.
+
+    flip        (channels,) the descriptor's `mirror`
+    even, odd   (n, channels) orthonormal
+    """
+
+    def __init__(self, flip: NDArray[np.intp]) -> None:
+        channel = np.arange(len(flip))
+        if not np.array_equal(flip[flip], channel):
+            raise ModelError(
+                "a descriptor's mirror must give every channel back when it is applied twice"
+            )
+        self.flip = flip
+        unit = np.eye(len(flip), dtype=np.float32)
+        half = np.float32(np.sqrt(0.5))
+        low = channel[channel < flip]
+        stay = unit[channel == flip]
+        both = half * (unit[low] + unit[flip[low]])
+        self.even = np.concatenate([both, stay]).astype(np.float32, copy=False)
+        self.odd = (half * (unit[low] - unit[flip[low]])).astype(np.float32, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Planes:
+    """The features of a level, (channels, height width).
+
+    With a mirror's basis `even` and `odd` are the two parts; without, `even` is all there is.
+    """
+
+    size: tuple[int, int]
+    even: Floats
+    odd: Floats | None
+
+    @staticmethod
+    def of(features: Floats, basis: MirrorBasis | None = None) -> Planes:
+        """Of a level's blocks (height, width, channels), whose channels may lie in planes."""
+        height, width, channels = features.shape
+        if features.strides[1] == features.itemsize:
+            columns = features.transpose(2, 0, 1).reshape(channels, -1)
+        else:
+            columns = features.reshape(-1, channels).T
+        if basis is None:
+            return Planes((height, width), columns, None)
+        return Planes((height, width), basis.even @ columns, basis.odd @ columns)
+
+    def rows(self, top: int, bottom: int) -> Planes:
+        """The block rows from top to bottom."""
+        width = self.size[1]
+        part = slice(top * width, bottom * width)
+        odd = None if self.odd is None else self.odd[:, part]
+        return Planes((bottom - top, width), self.even[:, part], odd)
