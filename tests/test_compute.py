@@ -16,7 +16,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from halfseen import compilation
-from halfseen.compute import available_cores, map_images
+from halfseen.compute import available_cores, free_cores, map_images, spread
 from halfseen.errors import HalfseenError, SettingsError
 
 
@@ -35,6 +35,27 @@ def test_results_come_in_order(cores: int | None) -> None:
 
     assert list(map_images(slow_first, range(20), cores, done.append)) == [i * i for i in range(20)]
     assert done == list(range(1, 21))
+
+
+def test_an_image_may_use_its_share_of_the_cores() -> None:
+    assert free_cores() == available_cores()
+    for cores, images, share in ((1, 1, 1), (4, 1, 4), (4, 2, 2), (5, 2, 2), (2, 9, 1)):
+        shares = list(map_images(lambda _: free_cores(), range(images), cores))
+        assert shares == [share] * images
+        unknown = list(map_images(lambda _: free_cores(), iter(range(images)), cores))
+        assert unknown == [1] * images
+    assert free_cores() == available_cores()
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_parts_of_one_image_keep_their_order(cores: int) -> None:
+    with spread(cores) as each:
+        assert each(str, range(50)) == [str(i) for i in range(50)]
+        threads = set(each(lambda _: threading.get_ident(), range(50)))
+        assert (threading.get_ident() in threads) == (cores == 1)
+        if cores > 1:
+            blas = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+            assert set(blas) == {1}
 
 
 @pytest.mark.parametrize("cores", [1, 3])

@@ -18,6 +18,8 @@ from halfseen.features.fhog import Fhog
 from halfseen.features.hog import Hog
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import mirror
+from halfseen.infer import detector as detector_module
+from halfseen.infer import masks
 from halfseen.infer.boxes import contract, extent, place_boxes
 from halfseen.infer.detector import Detector, feature_levels
 from halfseen.infer.responses import find_windows
@@ -222,25 +224,32 @@ def assert_equal(found: Detections, expected: Detections) -> None:
         np.testing.assert_array_equal(flags, other)
 
 
-def test_several_models_find_what_each_finds_alone() -> None:
+@pytest.mark.parametrize("kept", [masks.KEPT_BYTES, 1])
+@pytest.mark.parametrize("cores", [None, 1, 3])
+def test_several_models_find_what_each_finds_alone(
+    cores: int | None, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On any cores, in one batch of levels or many; pyramids that begin at different levels."""
+    monkeypatch.setattr(detector_module, "KEPT_BYTES", kept)
     image = picture(3)
+    below = PyramidSettings(1.3, 1.5 / 1.3 / 1.3)
     models = [
-        make_model(), fhog_model("dog"), replace(make_model("BLT", True), label="tea"),
-        replace(fhog_model("cow"), method="BL"),
+        make_model(), replace(fhog_model("cow"), method="BL", pyramid=below), fhog_model("dog"),
+        replace(make_model("BLT", True), label="tea"),
     ]  # fmt: skip
-    together = Detector(models)
-    assert len(together._groups) == 2
+    together = Detector(models, cores=cores)
+    assert sorted(map(sorted, together._groups)) == [[0, 3], [1, 2]]
     alone = [Detector(model).candidates(image) for model in models]
     assert all(len(found) > 0 for found in alone)
     for found, expected in zip(together.candidates_by_model(image), alone, strict=True):
         assert_equal(found, expected)
     everything = together.candidates(image)
     assert_equal(everything, Detections.concatenate(alone).sorted())
-    kept = together.detect(image)
-    assert set(kept.label) == {"cart", "dog", "tea", "cow"}
-    for label, model in zip(("cart", "dog", "tea", "cow"), models, strict=True):
+    best = together.detect(image)
+    assert set(best.label) == {"cart", "dog", "tea", "cow"}
+    for label, model in zip(("cart", "cow", "dog", "tea"), models, strict=True):
         np.testing.assert_allclose(
-            kept[kept.label == label].full, Detector(model).detect(image).full
+            best[best.label == label].full, Detector(model).detect(image).full
         )
 
 
@@ -315,6 +324,8 @@ def test_suppression_is_chosen_by_name_and_drops_duplicates() -> None:
 def test_wrong_use_is_named() -> None:
     with pytest.raises(SettingsError, match="at least one model"):
         Detector([])
+    with pytest.raises(SettingsError, match="cores must be at least 1, found 0"):
+        Detector(make_model(), cores=0)
     with pytest.raises(SettingsError, match="threshold must be a number, found nan"):
         Detector(make_model()).detect(picture(), float("nan"))
 

@@ -105,6 +105,26 @@ def test_levels_carry_their_own_scale() -> None:
             np.testing.assert_allclose(level.pixels.mean((1, 2)), image.mean((0, 1)), rtol=1e-5)
 
 
+@pytest.mark.parametrize("steps", [0, 1, 4, 7])
+def test_a_pyramid_that_begins_later_has_the_same_levels(steps: int) -> None:
+    rng = np.random.default_rng(8)
+    image = rng.integers(0, 256, (95, 131, 3), np.uint8)
+    whole, largest = PyramidSettings(1.2, 2.0), 2.0
+    for _ in range(steps):
+        largest /= 1.2
+    later = PyramidSettings(1.2, largest)
+    assert whole.find(later) == steps
+    expected = list(levels(image, whole, lambda h, w: h >= 6))[steps:]
+    found = list(levels(image, later, lambda h, w: h >= 6))
+    assert len(found) == len(expected) > 6
+    for one, other in zip(found, expected, strict=True):
+        assert (one.scale_x, one.scale_y) == (other.scale_x, other.scale_y)
+        np.testing.assert_array_equal(one.pixels, other.pixels)
+    assert later.find(whole) is (0 if steps == 0 else None)
+    assert whole.find(PyramidSettings(1.2, 1.0)) is None
+    assert whole.find(PyramidSettings(1.3, largest)) is None
+
+
 def test_a_level_at_scale_one_is_the_image() -> None:
     rng = np.random.default_rng(6)
     image = rng.integers(0, 256, (24, 40, 3), np.uint8)

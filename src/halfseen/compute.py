@@ -7,10 +7,12 @@ and caches are not copied. A result is the same wherever its image was worked on
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -18,6 +20,7 @@ from halfseen.errors import SettingsError
 
 if TYPE_CHECKING:
     from distributed import Client
+    from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -32,6 +35,24 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+_share = threading.local()
+
+
+def free_cores() -> int:
+    """How many cores the work on one image may use: its share of those that `map_images` has."""
+    share: int | None = getattr(_share, "cores", None)
+    return available_cores() if share is None else share
+
+
+def _with_share(function: Callable[[Item], Result], cores: int, item: Item) -> Result:
+    before: int | None = getattr(_share, "cores", None)
+    _share.cores = cores
+    try:
+        return function(item)
+    finally:
+        _share.cores = before
 
 
 def map_images(
@@ -62,13 +83,44 @@ def map_images(
     """
     _check_cores(cores, cluster)
     if cluster is not None:
+        function = partial(_with_share, function, 1)
         return _counted(_dask().run_on_cluster(function, items, cluster, on_lost, home), on_done)
     count = available_cores() if cores is None else cores
+    # Fewer images than cores: each may use several.
+    workers = max(min(count, len(items)), 1) if isinstance(items, Sized) else count
+    function = partial(_with_share, function, count // workers)
+    count = workers
     if processes and count > 1:
         from halfseen.processes import run_in_processes
 
         return _counted(run_in_processes(function, items, count), on_done)
     return _map(function, items, count, on_done)
+
+
+@contextmanager
+def spread(
+    cores: int,
+) -> Iterator[Callable[[Callable[[Item], Result], Iterable[Item]], list[Result]]]:
+    """A `map` of the parts of one image's work over cores; 1 works in this thread.
+
+    Each part must be the same work wherever it runs. BLAS uses one thread for each call.
+    """
+    if cores == 1:
+        yield lambda function, items: list(map(function, items))
+        return
+    with (
+        _blas().limit(limits=1, user_api="blas"),
+        ThreadPoolExecutor(cores, thread_name_prefix="halfseen") as pool,
+    ):
+        yield lambda function, items: list(pool.map(function, items))
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    """Looks for the libraries once: it takes as long as a small image."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _check_cores(cores: int | None, cluster: object) -> None:

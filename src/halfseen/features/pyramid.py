@@ -32,6 +32,17 @@ class PyramidSettings:
         if not 0.1 <= self.largest <= 2:
             raise SettingsError(f"largest scale must be between 0.1 and 2, found {self.largest}")
 
+    def find(self, other: PyramidSettings) -> int | None:
+        """Which level of this pyramid is the first of another whose levels are all among these.
+
+        Levels are found by their scales, which must be equal to the last bit; so are their pixels
+        then, whichever level was made first.
+        """
+        level, scale = 0, self.largest
+        while scale > other.largest:
+            level, scale = level + 1, scale / self.factor
+        return level if scale == other.largest and self.factor == other.factor else None
+
     def sizes(
         self, size: tuple[int, int], fits: Callable[[int, int], bool]
     ) -> list[tuple[int, int]]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.compute import free_cores, spread
 from halfseen.data.image import as_image, read_image
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
@@ -18,7 +19,7 @@ from halfseen.features.descriptor import Descriptor
 from halfseen.features.hog import Hog
 from halfseen.features.pyramid import Level, PyramidSettings, levels
 from halfseen.infer.boxes import contract, extent, place_boxes
-from halfseen.infer.masks import Masker, SeenLevels, with_flags
+from halfseen.infer.masks import KEPT_BYTES, Masker, SeenLevels, with_flags
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.responses import ModelSearch, Windows
 from halfseen.model.mixture import Mixture
@@ -38,24 +39,34 @@ np.empty(31 << 20, np.uint8)
 class Detector:
     """Looks for the objects of one or more models. Holds no state: one may serve many threads.
 
-    Models with the same descriptor and pyramid share the features of an image.
+    Models with the same descriptor share the features of an image where their pyramids are one, or
+    one is the other from some level on.
 
     visibility  where the flags of detections come from. "paper": from the maximum of Eqn 1, which
                 decides their scores. "head": from the models' mask heads, which every model must
                 have. "default": from the mask head of each model that has one. Scores are the same.
+    cores       among which several models are shared out; None for those that are free: all, but
+                where `map_images` works on several images at once, its share. One model needs one.
+                What is found does not depend on it.
     """
 
     def __init__(
-        self, models: Mixture | Sequence[Mixture], visibility: Visibility = "default"
+        self,
+        models: Mixture | Sequence[Mixture],
+        visibility: Visibility = "default",
+        cores: int | None = None,
     ) -> None:
         self.models = (models,) if isinstance(models, Mixture) else tuple(models)
         if not self.models:
             raise SettingsError("a detector needs at least one model")
         if visibility not in ("default", "head", "paper"):
             raise SettingsError(f"visibility must be default, head or paper, found {visibility!r}")
+        if cores is not None and cores < 1:
+            raise SettingsError(f"cores must be at least 1, found {cores}")
+        self.cores = cores
         self._templates = [model.templates() for model in self.models]
         self._shapes = [{c.shape for c in model.components} for model in self.models]
-        self._groups = _shared_features(self.models)
+        self._groups, self._first = _shared_features(self.models)
         self._bases: list[MirrorBasis | None] = [None] * len(self.models)
         for group in self._groups:
             shared = MirrorBasis(self.models[group[0]].descriptor.mirror)
@@ -118,23 +129,41 @@ class Detector:
             raise SettingsError("threshold must be a number, found nan")
         found: list[Detections] = [Detections.empty(_size(pixels)) for _ in self.models]
         seen = []
-        for group in self._groups:
-            bases = self._bases
-            searches = {m: ModelSearch(self.models[m], threshold, bases[m]) for m in group}
-            looked = SeenLevels(keep=any(self._maskers[m] is not None for m in group))
-            for level, features in self._features(pixels, group):
-                looked.add((level.scale_x, level.scale_y), features)
-                # Another model's windows may fit a level too small for all of this one's. Levels
-                # shrink, so each model looks at the first ones, and numbers them alike.
-                planes = {basis: Planes.of(features, basis) for basis in {bases[m] for m in group}}
-                for m in group:
-                    if _fits(features.shape[0], features.shape[1], self._shapes[m]):
-                        searches[m].look(planes[bases[m]])
-            scales = np.array(looked.scales)
-            for m in group if looked.scales else ():
-                found[m] = self._detections(m, searches[m].windows(), scales, _size(pixels))
-            seen.append(looked)
+        with spread(min(self.cores or free_cores(), len(self.models))) as each:
+            for group in self._groups:
+                bases = {self._bases[m] for m in group}
+                searches = {
+                    m: ModelSearch(self.models[m], threshold, self._bases[m]) for m in group
+                }
+                looked = SeenLevels(keep=any(self._maskers[m] is not None for m in group))
+                for levels in _batches(self._features(pixels, group)):
+                    number = len(looked.scales)
+                    for level, features in levels:
+                        looked.add((level.scale_x, level.scale_y), features)
+                    planes = [{b: Planes.of(features, b) for b in bases} for _, features in levels]
+                    each(partial(self._look, searches, planes, number), group)
+                scales = np.array(looked.scales).reshape(-1, 2)
+                parts = each(partial(self._detections, searches, scales, _size(pixels)), group)
+                for m, part in zip(group, parts, strict=True):
+                    found[m] = part
+                seen.append(looked)
         return found, seen
+
+    def _look(
+        self,
+        searches: dict[int, ModelSearch],
+        levels: list[dict[MirrorBasis | None, Planes]],
+        number: int,
+        m: int,
+    ) -> None:
+        """Shows model m those of the levels, the first of this number, that it looks at alone.
+
+        They are a run of the group's: another model may begin with a larger one, and its windows
+        may fit one that is too small for all of this one's.
+        """
+        for planes in levels[max(self._first[m] - number, 0) :]:
+            if _fits(*planes[self._bases[m]].size, self._shapes[m]):
+                searches[m].look(planes[self._bases[m]])
 
     def _with_masks(
         self,
@@ -171,13 +200,16 @@ class Detector:
 
     def _detections(
         self,
-        m: int,
-        found: list[Windows],
+        searches: dict[int, ModelSearch],
         scales: NDArray[np.float64],
         size: tuple[int, int],
+        m: int,
     ) -> Detections:
         """What the windows of model m's templates say: at each place the best template (Eqn 4)."""
-        model = self.models[m]
+        model, scales = self.models[m], scales[self._first[m] :]
+        found = searches[m].windows()
+        if not any(len(windows.y) for windows in found):
+            return Detections.empty(size)
         parts = []
         for (index, mirrored, template), windows, keep in zip(
             self._templates[m], found, _best_at_place(found), strict=True
@@ -240,14 +272,41 @@ def _fits(rows: int, cols: int, shapes: Collection[tuple[int, int]]) -> bool:
     return any(r <= rows and c <= cols for r, c in shapes)
 
 
-def _shared_features(models: Sequence[Mixture]) -> list[list[int]]:
-    """Indices of the models, grouped by descriptor and pyramid."""
+def _shared_features(models: Sequence[Mixture]) -> tuple[list[list[int]], dict[int, int]]:
+    """Indices of the models that share levels, and which of these is the first for each model.
+
+    The first of a group has all its levels.
+    """
     groups: dict[tuple[str, str, PyramidSettings], list[int]] = {}
-    for i, model in enumerate(models):
-        descriptor = model.descriptor
-        key = (descriptor.name, repr(sorted(descriptor.options().items())), model.pyramid)
-        groups.setdefault(key, []).append(i)
-    return list(groups.values())
+    first = {}
+    for m in sorted(range(len(models)), key=lambda m: -models[m].pyramid.largest):
+        descriptor, pyramid = models[m].descriptor, models[m].pyramid
+        features = (descriptor.name, repr(sorted(descriptor.options().items())))
+        for key, group in groups.items():
+            number = key[2].find(pyramid)
+            if key[:2] == features and number is not None:
+                group.append(m)
+                first[m] = number
+                break
+        else:
+            groups[(*features, pyramid)] = [m]
+            first[m] = 0
+    return list(groups.values()), first
+
+
+def _batches(
+    levels: Iterator[tuple[Level, NDArray[np.float32]]],
+) -> Iterator[list[tuple[Level, NDArray[np.float32]]]]:
+    """Runs of levels: of a photo all of them, of a larger image no more than memory allows."""
+    batch, held = [], 0
+    for level, features in levels:
+        batch.append((level, features))
+        held += features.nbytes
+        if held > KEPT_BYTES:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
 
 
 def _best_at_place(found: list[Windows]) -> list[NDArray[np.bool_]]:
