@@ -22,8 +22,9 @@ from halfseen.model.component import Component
 from halfseen.model.mixture import Mixture
 
 Floats = NDArray[np.float32]
-# Responses of one strip of a level: large enough for an efficient GEMM, small enough for any image.
-STRIP_BYTES = 32 << 20
+# Responses of one strip of a level: large enough for an efficient GEMM and for few rows to be made
+# twice, small enough for any image, and for the caches to hold them until they are summed.
+STRIP_BYTES = 2 << 20
 # Windows that wait for the chain bound: a whole photo's, so that it is called once for all levels.
 WAITING_BYTES = 16 << 20
 
@@ -215,6 +216,8 @@ class Template:
         else:
             sums = sum_windows(*parts, strip.first, strip.last, component.bias, component.u_t)
         y, x, bound, whole = select_places(sums, self._enough, strip.first, rows, cols, height)
+        if not len(y):
+            return
         blocks = bound  # Only visibility has a use for the blocks.
         if self.visibility:
             blocks = gather_windows(*parts, y, x)
