@@ -243,6 +243,8 @@ def test_several_models_find_what_each_finds_alone(
     assert all(len(found) > 0 for found in alone)
     for found, expected in zip(together.candidates_by_model(image), alone, strict=True):
         assert_equal(found, expected)
+    for found, expected in zip(together.candidates_by_model(image, most=5), alone, strict=True):
+        assert_equal(found, expected[:5])
     everything = together.candidates(image)
     assert_equal(everything, Detections.concatenate(alone).sorted())
     best = together.detect(image)

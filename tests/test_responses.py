@@ -1,5 +1,7 @@
 """Windows of a level against explicit loops: responses, padding, bounds, exact scores, strips."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -156,7 +158,7 @@ def test_the_bound_is_the_chain_bound_and_never_below_the_exact_score(
     constant = component.bias + component.u_t * outside.sum((1, 2))
     found = bound_windows(
         responses_of(features, component), None, 1, *shape, 0, size[0], 0, size[0] + 1,
-        component.bias, component.u, component.u_t, alpha,
+        component.bias, component.u, component.u_t, alpha, True,
     )  # fmt: skip
     bound = found[y, x]
     chains = chain_bound(blocks, component.u, alpha, outside) + constant
@@ -167,6 +169,25 @@ def test_the_bound_is_the_chain_bound_and_never_below_the_exact_score(
     assert (bound <= plain + 1e-5).all()
     if alpha == 0.3 and min(shape) > 2:
         assert (plain - bound).mean() > 0.1
+
+
+@pytest.mark.parametrize("most", [None, 30])
+@pytest.mark.parametrize("alpha", [0.0, 0.05])
+def test_windows_of_which_nothing_is_visible_may_be_left_out(
+    alpha: float, most: int | None
+) -> None:
+    features = level((12, 14), 18)
+    component = replace(template((4, 5), 19), u=0.4)
+    everything = find_windows(features, component, -np.inf, alpha, True)
+    seen = everything.flags.any((1, 2))
+    assert 30 < seen.sum() < len(seen) - 10
+    search = Search(component, -np.inf, alpha, True, most, blank=False)
+    search.look(Planes.of(features))
+    (found,) = search.windows()
+    assert found.flags.any((1, 2)).all()
+    expected = np.sort(everything.score[seen])[::-1]
+    np.testing.assert_allclose(np.sort(found.score)[::-1][:most], expected[:most], atol=1e-5)
+    assert most is not None or len(found.y) == seen.sum()
 
 
 # Two channels swap, two swap, one stays; all stay; all swap.

@@ -106,8 +106,7 @@ def detect_all(study: Study, on_done: Callable[[int, int], None] | None = None) 
             images = (study.test[i : i + 1] for i in range(start, min(start + SHARD, count)))
 
             def find(one: Dataset, detector: Detector = detector) -> list[Detections]:
-                found = detector.candidates_by_model(one.image(0), THRESHOLD)
-                return [part[:MOST] for part in found]
+                return detector.candidates_by_model(one.image(0), THRESHOLD, MOST)
 
             rows = list(map_images(find, images, study.cores, cluster=study.cluster))
             for k, name in enumerate(todo):

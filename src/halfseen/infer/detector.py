@@ -108,21 +108,26 @@ class Detector:
         return self._with_masks(pixels, result, owner[kept.indices], seen)
 
     def candidates(self, image: Image, threshold: float = -1.0) -> Detections:
-        """Every window that reaches the threshold, best first, before suppression."""
+        """Every window that reaches the threshold, best first, before suppression.
+
+        But none of which nothing is visible: whatever its score, it shows no object.
+        """
         found = self.candidates_by_model(image, threshold)
         return found[0] if len(found) == 1 else Detections.concatenate(found).sorted()
 
-    def candidates_by_model(self, image: Image, threshold: float = -1.0) -> list[Detections]:
-        """The candidates of each model apart, best first."""
+    def candidates_by_model(
+        self, image: Image, threshold: float = -1.0, most: int | None = None
+    ) -> list[Detections]:
+        """The candidates of each model apart, best first; at most so many, which costs less."""
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
-        found, seen = self._search(pixels, threshold)
+        found, seen = self._search(pixels, threshold, most)
         return [
-            self._with_masks(pixels, part, np.full(len(part), m), seen)
+            self._with_masks(pixels, part[:most], np.full(len(part[:most]), m), seen)
             for m, part in enumerate(found)
         ]
 
     def _search(
-        self, pixels: NDArray[np.uint8], threshold: float
+        self, pixels: NDArray[np.uint8], threshold: float, most: int | None = None
     ) -> tuple[list[Detections], list[SeenLevels]]:
         """The candidates of each model with the paper's flags, and the levels of each group."""
         if np.isnan(threshold):
@@ -132,8 +137,11 @@ class Detector:
         with spread(min(self.cores or free_cores(), len(self.models))) as each:
             for group in self._groups:
                 bases = {self._bases[m] for m in group}
+                # Better windows of as many places are better than a window that its template's best
+                # leave out, so it is not among the best of all templates either.
                 searches = {
-                    m: ModelSearch(self.models[m], threshold, self._bases[m]) for m in group
+                    m: ModelSearch(self.models[m], threshold, self._bases[m], most, blank=False)
+                    for m in group
                 }
                 looked = SeenLevels(keep=any(self._maskers[m] is not None for m in group))
                 for levels in _batches(self._features(pixels, group)):

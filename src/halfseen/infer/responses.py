@@ -94,16 +94,17 @@ class Search:
         visibility: bool,
         most: int | None = None,
         basis: MirrorBasis | None = None,
+        blank: bool = True,
     ) -> None:
         self.shape = component.shape
         weights = component.weights.reshape(-1, component.weights.shape[2])
         self._even: Floats = weights
         self._odd: Floats | None = None
-        self._templates = [Template(component, 1, threshold, alpha, visibility, most)]
+        self._templates = [Template(component, 1, threshold, alpha, visibility, most, blank)]
         if basis is not None:
             self._even, self._odd = weights @ basis.even.T, weights @ basis.odd.T
             image = component.mirrored(basis.flip)
-            self._templates.append(Template(image, -1, threshold, alpha, visibility, most))
+            self._templates.append(Template(image, -1, threshold, alpha, visibility, most, blank))
 
     def look(self, planes: Planes) -> None:
         """Adds the windows of a level."""
@@ -142,9 +143,10 @@ class ModelSearch:
         threshold: float,
         basis: MirrorBasis | None,
         most: int | None = None,
+        blank: bool = True,
     ) -> None:
         self._searches = [
-            Search(component, threshold, model.alpha, model.visibility, most, basis)
+            Search(component, threshold, model.alpha, model.visibility, most, basis, blank)
             for component in model.components
         ]
 
@@ -169,6 +171,9 @@ class Template:
 
     With `most`, windows that are not among the `most` best may be left out: the most promising are
     solved first, and what cannot reach the best so far need not be solved at all.
+
+    Without `blank`, windows of which nothing is visible are left out. All of them score alike,
+    b + u for every block, so a model for which that reaches the threshold finds them everywhere.
     """
 
     def __init__(
@@ -179,6 +184,7 @@ class Template:
         alpha: float,
         visibility: bool,
         most: int | None = None,
+        blank: bool = True,
     ) -> None:
         self.component = component
         self.sign = sign  # of the odd responses; -1 for a mirror image
@@ -186,6 +192,7 @@ class Template:
         self.alpha = alpha
         self.visibility = visibility
         self.most = most
+        self.blank = blank
         self._best = np.zeros(0, np.float32)  # scores of the `most` best so far
         # Bounds are summed in single precision; features have a norm of about 1.
         size = abs(component.bias) + float(np.linalg.norm(component.weights, axis=2).sum())
@@ -211,7 +218,7 @@ class Template:
         if self.visibility:
             sums = bound_windows(
                 *parts, strip.first, strip.last,
-                component.bias, component.u, component.u_t, self.alpha,
+                component.bias, component.u, component.u_t, self.alpha, self.blank,
             )  # fmt: skip
         else:
             sums = sum_windows(*parts, strip.first, strip.last, component.bias, component.u_t)
@@ -266,8 +273,9 @@ class Template:
             value, flags[part] = infer_visibility(
                 blocks[part], self.component.u, self.alpha, outside
             )
-            score[part] = value + constant[part]
-        keep = score >= self.threshold
+            counts = self.blank | flags[part].any((1, 2))
+            score[part] = np.where(counts, value + constant[part], -np.inf)
+        keep = (score >= self.threshold) & (score > -np.inf)
         return Windows(level[keep], y[keep], x[keep], score[keep], flags[keep])
 
     def _promising(self, bound: Floats, score: Floats) -> Iterator[NDArray[np.intp] | slice]:

@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+NEVER = np.float32(-1e30)  # below any score
 # As many floats as the widest vectors hold.
 LANES = 16
 
@@ -97,9 +98,11 @@ def sum_windows(
 @njit(cache=True, nogil=True, fastmath=True)
 def bound_windows(
     even: Floats, odd: Floats | None, sign: int, rows: int, cols: int, top: int, height: int,
-    first: int, last: int, bias: float, u: float, u_t: float, alpha: float,
+    first: int, last: int, bias: float, u: float, u_t: float, alpha: float, blank: bool,
 ) -> Floats:  # fmt: skip
     """Like `sum_windows`: an upper bound of each window's score with visibility, g(x) of Eqn 1.
+
+    Without `blank`, windows in which no block is worth seeing get NEVER.
 
     The chain bound of `bounds.py`, for all windows at once: half of each unary on the row chains,
     half on the column chains, each chain solved exactly. A chain's optimum is carried as how much
@@ -138,6 +141,8 @@ def bound_windows(
         for x in range(width + 1):
             known = seen * inside(x, cols, width)
             out[y - first, x] = 0.5 * won[x] + (bias + u * known + u_t * (rows * cols - known))
+            if not blank and won[x] <= zero:
+                out[y - first, x] = NEVER
     return out
 
 
