@@ -28,7 +28,7 @@ def with_random_head(model: Mixture) -> Mixture:
                 for rows, cols, channels in shapes
             ),
             tuple(np.zeros(shape[:2], np.float32) for shape in shapes),
-            1.5,
+            4.0,
         ),
     )
 

@@ -12,6 +12,7 @@ from halfseen.evaluate.blocks import BlockCounts, count_blocks, covered_blocks
 from halfseen.evaluate.sweep import cover_objects
 from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import match
+from halfseen.learn.mask_pastes import REACH, SHARES, Textures, paste
 from halfseen.learn.masks import MaskSettings, learn_masks
 from halfseen.model.mixture import Mixture
 
@@ -21,6 +22,22 @@ SHIPPED = Path(hs.__file__).parent / "models" / "scenes-car-VIS.safetensors"
 @cache
 def headless() -> Mixture:
     return hs.load(SHIPPED)
+
+
+def test_pasted_occluders_are_what_the_mask_says() -> None:
+    rng = np.random.default_rng(0)
+    textures = Textures((np.full((40, 30, 3), 200, np.uint8),))
+    pixels = rng.uniform(0, 100, (3, 120, 160)).astype(np.float32)
+    inside = np.zeros((120, 160), bool)
+    inside[20:100, 30:130] = True
+    near = np.zeros((120, 160), bool)
+    near[20 - int(80 * REACH) : 100 + int(80 * REACH), 30 - int(100 * REACH) : 145] = True
+    for _ in range(30):
+        pasted, covered = paste(pixels, (30, 20, 130, 100), 0.5, textures, rng)
+        np.testing.assert_array_equal(pasted[:, ~covered], pixels[:, ~covered])
+        np.testing.assert_allclose(pasted[:, covered], 200, atol=1e-3)
+        assert SHARES[0] - 0.01 <= covered[inside].mean() <= SHARES[1] + 0.01
+        assert not covered[~near].any()
 
 
 def test_too_few_objects_leave_the_model_without_a_head() -> None:
@@ -54,5 +71,5 @@ def test_the_head_finds_what_covers_an_object() -> None:
                 true = covered_blocks(covered, found.window[k], flags.shape, truth.full[j])
                 counts[share] += count_blocks(flags, true)
     assert counts[0.4].objects >= 8
-    assert counts[0.4].balanced_accuracy >= 0.7
+    assert counts[0.4].balanced_accuracy >= 0.75
     assert counts[0.0].false_hidden_share <= 0.08

@@ -32,8 +32,8 @@ class MaskSettings:
     """
 
     windows: int = 8000
-    false_hidden: float = 0.05
-    alpha: float = 1.5
+    false_hidden: float = 0.06
+    alpha: float = 4.0
     folds: int = 3
     shrinkage: Shrinkage = field(default_factory=Shrinkage)
 
