@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from distributed import Client, LocalCluster
 
 from halfseen.cli.collection import Recorder
 from halfseen.cli.detect import Look
@@ -85,6 +84,9 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=10_000)
     parser.add_argument("--blocks", type=int, default=1)
     options = parser.parse_args()
+    # Not above: the processes of two cores import this module, and need none of it.
+    from distributed import Client, LocalCluster
+
     look = make_look()
     with (
         tempfile.TemporaryDirectory() as name,

@@ -53,15 +53,18 @@ class _Work(WorkerPlugin):
         self.limits.restore_original_limits()
 
 
-def _apply(name: str, items: bytes) -> tuple[list[Any], Exception | None]:
-    """Runs on a worker: the results up to the first error, and that error."""
+def _apply(name: str, items: bytes) -> bytes:
+    """Runs on a worker: the results up to the first error, and that error.
+
+    As bytes: of anything else a worker looks at every part, to say how large it is.
+    """
     results: list[Any] = []
     for item in pickle.loads(items):
         try:
             results.append(_functions[name](item))
         except Exception as error:
-            return results, error
-    return results, None
+            return cloudpickle.dumps((results, error))
+    return pickle.dumps((results, None), protocol=5)
 
 
 def run_on_cluster(
@@ -185,7 +188,8 @@ class _Run:
         since = time.monotonic()
         while True:
             try:
-                result: tuple[list[Any], Exception | None] = future.result(timeout=POLL)
+                result: tuple[list[Any], Exception | None]
+                result = pickle.loads(future.result(timeout=POLL))
                 return result
             except TimeoutError:
                 if self._threads():
