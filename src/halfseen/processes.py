@@ -22,8 +22,8 @@ from typing import Any
 
 from halfseen.errors import HalfseenError
 
-CHUNK = 16  # items a task: a task costs about a tenth of a small image
-AHEAD = 3  # tasks for each other process
+CHUNK = 32  # items a task: a task costs about a tenth of a small image
+AHEAD = 2  # tasks for each other process
 KEPT = 64  # finished tasks that wait for an earlier one
 
 _function: Callable[[Any], Any] | None = None  # in a worker

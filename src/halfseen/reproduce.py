@@ -34,8 +34,8 @@ from halfseen.suppress import suppress
 METHODS: tuple[Method, ...] = ("BL", "BLT", "VIS")
 # Images in one file of candidates: what a kill may cost.
 SHARD = 250
-# The table's BL, BLT and VIS look below the paper's t, so that recall is not cut short; but not far,
-# since negatives end up at -1, and VIS scores there what it sees hardly anything of.
+# The table's BL, BLT and VIS look below the paper's t, so that recall is not cut short. Not far:
+# negatives end up at -1, and VIS scores there what it sees hardly anything of.
 THRESHOLD = -1.03
 PAPER_THRESHOLD = -1.0
 # The best windows kept of an image: a component that learnt nothing scores -1 nearly everywhere.
