@@ -1,8 +1,8 @@
 """Images a second of `detect --shard` on one core, two cores, and Dask with two workers.
 
-python benchmarks/collection.py [--images 10000] [--blocks 1]. With several blocks every place of
-work takes each in turn, so that other load on the machine falls on all alike; but two cores then
-start their processes, which takes a second or two, once a block.
+python benchmarks/collection.py [--images 10000] [--rounds 3]. Every place of work takes all images
+in each round, and ratios are the medians of the rounds': other load on the machine comes and goes.
+The time of two cores includes the start of their processes.
 Prints one line of JSON last: images_per_second of each place, two_cores_over_one,
 dask_over_two_cores, memory_growth (the largest memory during the last tenth of the images over
 that during the first tenth, in this process, less 1) and equal_bytes.
@@ -82,7 +82,7 @@ def resident() -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=10_000)
-    parser.add_argument("--blocks", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     # Not above: the processes of two cores import this module, and need none of it.
     from distributed import Client, LocalCluster
@@ -104,30 +104,35 @@ def main() -> None:
         }  # fmt: skip
         for place, where in places.items():  # kernels compiled, workers warm
             run_block(top / f"warm-{place}", photos[:64], look, where)
-        spent = dict.fromkeys(places, 0.0)
+        rounds: list[dict[str, float]] = []
         equal = True
         memory: list[int] = []
-        step = -(-len(photos) // options.blocks)
-        for b in range(0, len(photos), step):
-            block, outputs = photos[b : b + step], []
+        for turn in range(options.rounds):
+            spent, outputs = {}, []
             for place, where in places.items():
                 watch = {"on_done": lambda _: memory.append(resident())} if "cores" in where else {}
-                folder = top / f"{place}-{b}"
-                seconds, output = run_block(folder, block, look, where | watch)
-                spent[place] += seconds
+                folder = top / f"{place}-{turn}"
+                spent[place], output = run_block(folder, photos, look, where | watch)
                 outputs.append(output)
             equal &= outputs[0] == outputs[1] == outputs[2]
-            print({k: round(v, 1) for k, v in spent.items()}, flush=True)
+            rounds.append({place: len(photos) / seconds for place, seconds in spent.items()})
+            print({place: round(rate, 1) for place, rate in rounds[-1].items()}, flush=True)
     tenth = max(len(memory) // 10, 1)
-    rate = {place: len(photos) / seconds for place, seconds in spent.items()}
+
+    def ratio(place: str, other: str) -> float:
+        return round(float(np.median([rate[place] / rate[other] for rate in rounds])), 3)
+
+    middle = {
+        place: round(float(np.median([rate[place] for rate in rounds])), 1) for place in places
+    }
     print(
         json.dumps(
             {
                 "images": len(photos), "size": SIZE, "cores": os.cpu_count(),
                 "load": [round(v, 1) for v in os.getloadavg()],
-                "images_per_second": {k: round(v, 1) for k, v in rate.items()},
-                "two_cores_over_one": round(rate["two_cores"] / rate["one_process"], 3),
-                "dask_over_two_cores": round(rate["dask"] / rate["two_cores"], 3),
+                "images_per_second": middle,
+                "two_cores_over_one": ratio("two_cores", "one_process"),
+                "dask_over_two_cores": ratio("dask", "two_cores"),
                 "memory_mib": max(memory) >> 20,
                 "memory_growth": round(max(memory[-tenth:]) / max(memory[:tenth]) - 1, 4),
                 "equal_bytes": equal,

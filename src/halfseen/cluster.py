@@ -25,7 +25,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from halfseen.errors import ClusterError
 
 CHUNK = 64  # items a task at most: a task costs the scheduler as much as a small image a worker
-AHEAD = 2  # tasks for each thread of the cluster
+AHEAD = 3  # tasks for each thread of the cluster
 PATIENCE = 30.0  # seconds without any worker before giving up; a nanny restarts one in a few
 POLL = 1.0  # seconds between looks at whether workers are left
 CONNECT = 10.0  # seconds for a scheduler to answer
