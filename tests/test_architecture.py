@@ -22,7 +22,7 @@ ALLOWED = {
     "paper": set(),
     "compilation": {"errors"},
     "compute": {"errors", "compilation", "cluster", "processes"},
-    "cluster": {"errors"},
+    "cluster": {"errors", "processes"},
     "processes": {"errors"},
     "geometry": {"errors"},
     "detections": {"errors", "geometry"},

@@ -37,6 +37,7 @@ def test_every_shipped_model_is_of_the_class_it_is_named_after() -> None:
 def test_shipped_models_share_one_pyramid_from_some_level_on() -> None:
     models = [hs.load(name) for name in shipped()]
     assert len({repr(model.descriptor) for model in models}) == 1
+    assert {model.pyramid.factor for model in models} == {1.2}
     largest = max((model.pyramid for model in models), key=lambda pyramid: pyramid.largest)
     assert {largest.find(model.pyramid) for model in models} == {0, 4}
 

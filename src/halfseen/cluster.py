@@ -23,6 +23,7 @@ from distributed import Client, Future, KilledWorker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from halfseen.errors import ClusterError
+from halfseen.processes import Outcome, work_through
 
 CHUNK = 64  # items a task at most: a task costs the scheduler as much as a small image a worker
 AHEAD = 3  # tasks for each thread of the cluster
@@ -54,17 +55,11 @@ class _Work(WorkerPlugin):
 
 
 def _apply(name: str, items: bytes) -> bytes:
-    """Runs on a worker: the results up to the first error, and that error.
+    """Runs on a worker. As bytes: of anything else it looks at every part, to say how large it is.
 
-    As bytes: of anything else a worker looks at every part, to say how large it is.
+    Both ways pickled, as all that Dask sends is; a cluster is trusted (see SECURITY.md).
     """
-    results: list[Any] = []
-    for item in pickle.loads(items):
-        try:
-            results.append(_functions[name](item))
-        except Exception as error:
-            return cloudpickle.dumps((results, error))
-    return pickle.dumps((results, None), protocol=5)
+    return cloudpickle.dumps(work_through(_functions[name], pickle.loads(items)))
 
 
 def run_on_cluster(
@@ -184,13 +179,12 @@ class _Run:
         self.workers = sorted(found)
         return sum(found.values())
 
-    def _wait(self, future: Future) -> tuple[list[Any], Exception | None]:
+    def _wait(self, future: Future) -> Outcome:
         since = time.monotonic()
         while True:
             try:
-                result: tuple[list[Any], Exception | None]
-                result = pickle.loads(future.result(timeout=POLL))
-                return result
+                outcome: Outcome = pickle.loads(future.result(timeout=POLL))
+                return outcome
             except TimeoutError:
                 if self._threads():
                     since = time.monotonic()

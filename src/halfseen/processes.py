@@ -56,7 +56,7 @@ def run_in_processes(
                 if not waiting[0].done() and len(waiting) < KEPT:
                     mine = list(islice(source, CHUNK))
                 if mine:
-                    waiting.append(_finished(_work(function, mine)))
+                    waiting.append(_finished(work_through(function, mine)))
                 else:
                     results, error = waiting.popleft().result()
                     yield from results
@@ -100,10 +100,11 @@ def _end_with_parent() -> None:
 
 def _apply(chunk: list[Any]) -> Outcome:
     assert _function is not None
-    return _work(_function, chunk)
+    return work_through(_function, chunk)
 
 
-def _work(function: Callable[[Any], Any], chunk: list[Any]) -> Outcome:
+def work_through(function: Callable[[Any], Any], chunk: list[Any]) -> Outcome:
+    """What becomes of a task."""
     results: list[Any] = []
     for item in chunk:
         try:

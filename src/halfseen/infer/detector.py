@@ -137,8 +137,8 @@ class Detector:
         with spread(min(self.cores or free_cores(), len(self.models))) as each:
             for group in self._groups:
                 bases = {self._bases[m] for m in group}
-                # Better windows of as many places are better than a window that its template's best
-                # leave out, so it is not among the best of all templates either.
+                # A window that is not among the `most` best of its template has as many better
+                # places, so it is not among the model's best either.
                 searches = {
                     m: ModelSearch(self.models[m], threshold, self._bases[m], most, blank=False)
                     for m in group

@@ -45,7 +45,7 @@ def fit_pyramid(dataset: Dataset, label: str, settings: TrainSettings) -> TrainS
     dataset.check_class(label)
     window = settings.blocks * settings.cell**2
     small = area(list_objects(dataset, label).box) < settings.positive_overlap * window
-    if small.mean() > settings.doubling:
+    if settings.pyramid.largest <= 1 or small.mean() > settings.doubling:
         return settings
     largest = settings.pyramid.largest
     while largest > 1:
