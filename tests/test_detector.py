@@ -18,10 +18,10 @@ from halfseen.features.fhog import Fhog
 from halfseen.features.hog import Hog
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import mirror
-from halfseen.infer import detector as detector_module
-from halfseen.infer import masks
+from halfseen.infer import levels as levels_module
 from halfseen.infer.boxes import contract, extent, place_boxes
-from halfseen.infer.detector import Detector, feature_levels
+from halfseen.infer.detector import Detector
+from halfseen.infer.levels import feature_levels
 from halfseen.infer.responses import find_windows
 from halfseen.model.component import Component
 from halfseen.model.mixture import Mixture
@@ -224,13 +224,13 @@ def assert_equal(found: Detections, expected: Detections) -> None:
         np.testing.assert_array_equal(flags, other)
 
 
-@pytest.mark.parametrize("kept", [masks.KEPT_BYTES, 1])
+@pytest.mark.parametrize("kept", [levels_module.BATCH_BYTES, 1])
 @pytest.mark.parametrize("cores", [None, 1, 3])
 def test_several_models_find_what_each_finds_alone(
     cores: int | None, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On any cores, in one batch of levels or many; pyramids that begin at different levels."""
-    monkeypatch.setattr(detector_module, "KEPT_BYTES", kept)
+    monkeypatch.setattr(levels_module, "BATCH_BYTES", kept)
     image = picture(3)
     below = PyramidSettings(1.3, 1.5 / 1.3 / 1.3)
     models = [

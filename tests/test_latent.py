@@ -10,7 +10,7 @@ from halfseen.features.fhog import Fhog
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import clip, iou
 from halfseen.infer.boxes import place_boxes
-from halfseen.infer.detector import feature_levels
+from halfseen.infer.levels import feature_levels
 from halfseen.learn.latent import Template, collect_bags, reachable_places, update
 from halfseen.learn.mining import MiningImage, take_windows
 from halfseen.learn.objective import Examples, Negatives, Objective, Parameters, Positives

@@ -17,6 +17,8 @@ from halfseen.infer.bounds import block_bounds
 from halfseen.infer.visibility import chain_bound, infer_visibility
 
 Edges = tuple[NDArray[np.float32], NDArray[np.float32]]
+Block = tuple[int, int]
+Grid = NDArray[np.float64]
 SMALL = [
     (1, 1),
     (1, 2),
@@ -188,19 +190,78 @@ def test_bounds_are_never_below_the_score(shape: tuple[int, int], alpha: float) 
             np.testing.assert_allclose(blocks, scores, atol=1e-5)
 
 
-def test_chain_bound_against_its_definition() -> None:
+def split_by_messages(
+    gain: Grid, weight: dict[tuple[Block, Block], float], passes: int
+) -> tuple[Grid, Grid]:
+    """What of each gain goes to its row's chain and to its column's, after so many passes."""
+    said: dict[tuple[Block, Block], float] = {}
+    rows, columns = np.zeros(gain.shape), np.zeros(gain.shape)
+    blocks = list(np.ndindex(*gain.shape))
+    for number in range(passes):
+        step = 1 if number % 2 == 0 else -1
+        for r, c in blocks[::step]:
+            sides, ends = [(r, c - 1), (r, c + 1)], [(r - 1, c), (r + 1, c)]
+            heard = {other: said.get((other, (r, c)), 0.0) for other in sides + ends}
+            half = (gain[r, c] + sum(heard.values())) / 2
+            rows[r, c] = half - sum(heard[other] for other in sides)
+            columns[r, c] = half - sum(heard[other] for other in ends)
+            for other in (sides[::step][1], ends[::step][1]):
+                w = weight.get(((r, c), other), 0.0)
+                said[(r, c), other] = float(np.clip(half - heard[other], -w, w))
+    return rows, columns
+
+
+@pytest.mark.parametrize("passes", [1, 2, 3, 6])
+def test_chain_bound_against_its_definition(passes: int) -> None:
     rng = np.random.default_rng(6)
     grids = rng.normal(0, 0.1, (20, 4, 5)).astype(np.float32)
     hidden = rng.random(grids.shape) < 0.15
     u, alpha = -0.02, 0.04
-    chains = chain_bound(grids, u, alpha, hidden)
-    half = (grids - u) / 2
+    chains = chain_bound(grids, u, alpha, hidden, passes=passes)
     expected = u * (~hidden).sum((1, 2)).astype(float)
-    for r in range(4):
-        expected += infer_visibility(half[:, r : r + 1], 0, alpha, hidden[:, r : r + 1])[0]
-    for c in range(5):
-        expected += infer_visibility(half[:, :, c : c + 1], 0, alpha, hidden[:, :, c : c + 1])[0]
+    for n, grid in enumerate(grids):
+        inside = [(int(r), int(c)) for r, c in np.argwhere(~hidden[n])]
+        weight = {
+            (a, b): alpha
+            for a in inside
+            for b in inside
+            if abs(a[0] - b[0]) + abs(a[1] - b[1]) == 1
+        }
+        rows, columns = split_by_messages(np.where(hidden[n], 0, grid - u), weight, passes)
+        np.testing.assert_allclose((rows + columns)[~hidden[n]], (grid - u)[~hidden[n]], atol=1e-6)
+        expected[n] += infer_visibility(rows[:, None], 0, alpha, hidden[n][:, None])[0].sum()
+        across = columns.T[:, None]
+        expected[n] += infer_visibility(across, 0, alpha, hidden[n].T[:, None])[0].sum()
     np.testing.assert_allclose(chains, expected, atol=1e-4)
+
+
+def test_passes_of_the_chain_bound_approach_the_score() -> None:
+    rng = np.random.default_rng(16)
+    grids = rng.normal(0, 0.1, (200, 12, 8)).astype(np.float32)
+    hidden = rng.random(grids.shape) < 0.1
+    scores, _ = infer_visibility(grids, -0.01, 0.04, hidden)
+    gaps = [
+        (chain_bound(grids, -0.01, 0.04, hidden, passes=passes) - scores)
+        for passes in (1, 2, 3, 4, 8, 100)
+    ]
+    for looser, tighter in itertools.pairwise(gaps):
+        assert (tighter <= looser + 1e-5).all()
+        assert (tighter >= 0).all()
+    assert gaps[0].mean() > 0.1
+    assert gaps[3].mean() < 0.03
+    assert gaps[-1].mean() < 1e-3
+
+
+def test_a_chain_bound_below_what_is_asked_for_is_not_tightened() -> None:
+    rng = np.random.default_rng(17)
+    grids = rng.normal(0, 0.1, (150, 6, 7)).astype(np.float32)
+    loose, tight = (chain_bound(grids, -0.01, 0.04, passes=passes) for passes in (1, 9))
+    some = chain_bound(grids, -0.01, 0.04, passes=9, above=float(np.median(loose)))
+    done = np.abs(some - tight) > 1e-6
+    assert (some[done] < np.median(loose)).all()
+    np.testing.assert_array_equal(chain_bound(grids, -0.01, 0.04, passes=9, above=9.0), loose)
+    with pytest.raises(SettingsError, match="passes"):
+        chain_bound(grids, -0.01, 0.04, passes=0)
 
 
 @settings(max_examples=60, deadline=None)

@@ -66,10 +66,23 @@ class Level:
     scale_y: float
 
 
-def levels(
+@dataclass(frozen=True, eq=False)
+class LevelPlan:
+    """A level before it is made: what it is resized from, its (height, width), and its scale."""
+
+    source: Pixels
+    size: tuple[int, int]
+    scale_x: float
+    scale_y: float
+
+    def make(self) -> Level:
+        return Level(resize(self.source, self.size), self.scale_x, self.scale_y)
+
+
+def plan_levels(
     image: NDArray[np.uint8], settings: PyramidSettings, fits: Callable[[int, int], bool]
-) -> Iterator[Level]:
-    """The levels of an image (height, width, channels) uint8, largest first, made one at a time.
+) -> Iterator[LevelPlan]:
+    """The levels of an image (height, width, channels) uint8, largest first.
 
     `fits(height, width)` says whether a level is still large enough to be of use. Each level is
     resized from the image halved as often as it can be, so that it costs what its own size costs.
@@ -80,7 +93,14 @@ def levels(
     for rows, cols in settings.sizes((height, width), fits):
         while 2 * rows <= source.shape[1] and 2 * cols <= source.shape[2]:
             source = resize(source, ((source.shape[1] + 1) // 2, (source.shape[2] + 1) // 2))
-        yield Level(resize(source, (rows, cols)), cols / width, rows / height)
+        yield LevelPlan(source, (rows, cols), cols / width, rows / height)
+
+
+def levels(
+    image: NDArray[np.uint8], settings: PyramidSettings, fits: Callable[[int, int], bool]
+) -> Iterator[Level]:
+    """The same, made one at a time."""
+    return (plan.make() for plan in plan_levels(image, settings, fits))
 
 
 def resize(planar: Pixels, size: tuple[int, int]) -> Floats:

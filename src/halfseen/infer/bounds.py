@@ -7,7 +7,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-LANES = 16  # windows that the chains are solved for at once
+Floats = NDArray[np.float32]
+# Sums in any order, but a NaN stays one.
+LOOSE = {"reassoc", "nsz", "contract"}
+LANES = 64  # windows that the chains are solved for at once
 
 
 @njit(cache=True, nogil=True)
@@ -39,103 +42,141 @@ def chain_bounds(
     hidden: NDArray[np.bool_],
     horizontal: NDArray[np.float32],
     vertical: NDArray[np.float32],
+    above: float,
+    passes: int,
     bounds: NDArray[np.float32],
 ) -> None:
-    """Half of each unary on the row chains, half on the column chains, each chain solved exactly.
+    """Each unary is split between the chain of its row and that of its column, solved exactly.
 
-    The two halves may disagree about a block, so their sum is at least the score.
+    The two may disagree about a block, so their sum is at least the score. Sequential
+    tree-reweighted message passing (Kolmogorov, 2006) finds the split: every pass gives a bound,
+    none looser than the one before, and they approach the score. Windows whose bound is below
+    `above` need no other pass; `passes` limits the rest.
     """
     count, rows, cols = responses.shape
-    blocks = rows * cols
-    gain = np.zeros((blocks, LANES), np.float32)
-    left = np.full((blocks, LANES), np.float32(2.0 * alpha))
-    up = np.full((blocks, LANES), np.float32(2.0 * alpha))
-    known = np.full(LANES, blocks)
+    tile = _empty_tile(rows, cols)
+    known = np.full(LANES, rows * cols)
     best = np.empty(LANES, np.float32)
-    flat = responses.reshape(count, blocks)
+    messages = np.empty((4, rows * cols + cols, LANES), np.float32)
     for start in range(0, count, LANES):
         lanes = min(LANES, count - start)
-        for k in range(lanes):
-            for i in range(blocks):
-                gain[i, k] = flat[start + k, i] - u[start + k]
-        if len(horizontal) > 0:
+        _load_tile(start, responses, u, alpha, hidden, horizontal, vertical, tile, known)
+        messages[:] = np.float32(0.0)
+        for number in range(passes):
+            pass_tile(tile, messages, number % 2 == 0, cols, best)
+            undecided = False
             for k in range(lanes):
-                for r in range(rows):
-                    for c in range(1, cols):
-                        left[r * cols + c, k] = 2.0 * alpha * horizontal[start + k, r, c - 1]
-                for r in range(1, rows):
-                    for c in range(cols):
-                        up[r * cols + c, k] = 2.0 * alpha * vertical[start + k, r - 1, c]
-        if len(hidden) > 0:
-            if len(horizontal) == 0:
-                left[:] = 2.0 * alpha
-                up[:] = 2.0 * alpha
-            for k in range(lanes):
-                known[k] = blocks - _remove_padded(hidden[start + k], k, gain, left, up)
-        bound_tile(gain, left, up, cols, best)
-        for k in range(lanes):
-            bounds[start + k] = np.float64(best[k]) + u[start + k] * known[k]
+                bound = best[k] + u[start + k] * known[k]
+                bounds[start + k] = bound
+                undecided |= bound >= above
+            if not undecided:
+                break
 
 
 @njit(cache=True, nogil=True)
-def bound_tile(
-    gain: NDArray[np.float32],
-    left: NDArray[np.float32],
-    up: NDArray[np.float32],
-    cols: int,
-    best: NDArray[np.float32],
-) -> None:
-    """The chain bound of LANES windows whose blocks lie in rows of (blocks, LANES).
+def _empty_tile(rows: int, cols: int) -> tuple[Floats, Floats, Floats]:
+    """gain, left and up of LANES windows, (blocks + cols, LANES) each.
 
-    gain is response - u, 0 for padded blocks; left and up are *twice* the weights of the edges to
-    the block on the left and above (those of the first column and row are not read). best (LANES,)
-    is the bound above u for every block, raised by more than its rounding.
-
-    A chain's optimum is carried as `ahead`, how much better it is if its last block is visible.
-    Over an edge of weight w it shrinks to [-w, w], and what exceeds w is won for certain.
+    gain is response - u, 0 for padded blocks. left and up are *twice* the weights of the edges to
+    the block on the left and above: 0 in the first column and row, and in the last `cols` rows,
+    which are no blocks, but where the last ones' edges to the right and below would be.
     """
-    blocks = len(gain)
-    row = np.empty(LANES, np.float32)
-    certain = np.empty(LANES, np.float32)
-    columns = np.zeros((cols, LANES), np.float32)
+    shape = (rows * cols + cols, LANES)
+    return np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+
+
+@njit(cache=True, nogil=True)
+def _load_tile(
+    start: int,
+    responses: NDArray[np.float32],
+    u: NDArray[np.float64],
+    alpha: float,
+    hidden: NDArray[np.bool_],
+    horizontal: NDArray[np.float32],
+    vertical: NDArray[np.float32],
+    tile: tuple[Floats, Floats, Floats],
+    known: NDArray[np.int64],
+) -> None:
+    """Fills the tile with the windows from `start` on; `known` (LANES,) is their blocks inside."""
+    gain, left, up = tile
+    count, rows, cols = responses.shape
+    for k in range(min(LANES, count - start)):
+        for r in range(rows):
+            for c in range(cols):
+                gain[r * cols + c, k] = responses[start + k, r, c] - u[start + k]
+        if start == 0 or len(hidden) > 0 or len(horizontal) > 0:
+            for r in range(rows):
+                for c in range(1, cols):
+                    weight = horizontal[start + k, r, c - 1] if len(horizontal) > 0 else 1.0
+                    left[r * cols + c, k] = 2.0 * alpha * weight
+            for r in range(1, rows):
+                for c in range(cols):
+                    weight = vertical[start + k, r - 1, c] if len(vertical) > 0 else 1.0
+                    up[r * cols + c, k] = 2.0 * alpha * weight
+        if len(hidden) > 0:
+            known[k] = rows * cols - _remove_padded(hidden[start + k], k, gain, left, up)
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE, inline="always")
+def _pass_on(
+    total: Floats, edge: np.uintp, heard: Floats, weight: Floats, said: Floats, certain: Floats
+) -> None:
+    """Over an edge: what exceeds its weight is won for certain, and the rest is said."""
+    for k in range(len(total)):
+        w = weight[edge, k]
+        ahead = total[k] - heard[edge, k]
+        kept = w if ahead > w else ahead
+        certain[k] += ahead - kept
+        said[edge, k] = -w if kept < -w else kept
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE)
+def pass_tile(
+    tile: tuple[Floats, Floats, Floats], messages: Floats, forward: bool, cols: int, best: Floats
+) -> None:
+    """One pass over the blocks of LANES windows, from the first to the last or back.
+
+    messages (4, blocks + cols, LANES) pass over the edges to the left of and above each block: to
+    it from the left, from it to the left, to it from above, from it to above; each is how much
+    better its chain is if the block it comes from is visible, within the edge's weight. A block
+    adds up its gain and what its four neighbours say, gives half of it to each of its two chains,
+    and passes on over each edge what did not come from there. best (LANES,) is the value of all
+    chains so split, above u for every block, raised by more than its rounding.
+    """
+    gain, left, up = tile
+    going, coming, falling, rising = messages[0], messages[1], messages[2], messages[3]
+    blocks = len(gain) - cols
+    half, zero = np.float32(0.5), np.float32(0.0)
+    total = np.empty(LANES, np.float32)
     size = np.zeros(LANES, np.float32)
-    best[:] = np.float32(0.0)
-    zero = np.float32(0.0)
-    for i in range(blocks):
-        c = i % cols
-        column = columns[c]
-        if c == 0:
-            for k in range(LANES):
-                row[k] = zero
+    certain = np.zeros(LANES, np.float32)
+    best[:] = zero
+    # The sums nest by rows; a block's own rounding is that of a few terms.
+    nested, single = np.float32((blocks // cols + cols) * 6e-8), np.float32(16 * 6e-8)
+    for n in range(blocks):
+        i = np.uintp(n if forward else blocks - 1 - n)
+        if n % cols == 0:
+            for k in range(gain.shape[1]):
+                best[k] += certain[k]
                 certain[k] = zero
-        for k in range(LANES):
-            value = gain[i, k]
-            size[k] += abs(value)
-            w = left[i, k]
-            if c == 0:
-                w = zero
-            ahead = row[k]
-            over = ahead - w
-            won = over if over > zero else zero
-            kept = ahead if ahead < w else w
-            row[k] = value + (kept if kept > -w else -w)
-            w = up[i, k]
-            ahead = column[k]
-            over = ahead - w
-            won += over if over > zero else zero
-            kept = ahead if ahead < w else w
-            column[k] = value + (kept if kept > -w else -w)
-            certain[k] += won
-        if c == cols - 1:
-            for k in range(LANES):
-                best[k] += certain[k] + (row[k] if row[k] > zero else zero)
-    for c in range(cols):
-        for k in range(LANES):
-            best[k] += columns[c, k] if columns[c, k] > zero else zero
-    slack = np.float32(4 * (blocks // cols + cols) * 6e-8)  # sums nest by rows
-    half = np.float32(0.5)
-    for k in range(LANES):
-        best[k] = half * best[k] + slack * size[k]
+        # Loops over few arrays, which the compiler can tell apart, become vectors.
+        right, under = i + np.uintp(1), i + np.uintp(cols)
+        for k in range(gain.shape[1]):
+            total[k] = (
+                gain[i, k]
+                + half * (going[i, k] + coming[right, k])
+                + half * (falling[i, k] + rising[under, k])
+            )
+            size[k] += abs(total[k])
+        if forward:
+            _pass_on(total, right, coming, left, going, certain)
+            _pass_on(total, under, rising, up, falling, certain)
+        else:
+            _pass_on(total, i, going, left, coming, certain)
+            _pass_on(total, i, falling, up, rising, certain)
+    for k in range(gain.shape[1]):
+        value = half * (best[k] + certain[k])
+        best[k] = value + nested * value + single * size[k]
 
 
 @njit(cache=True, nogil=True)

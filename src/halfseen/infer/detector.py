@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -15,11 +15,10 @@ from halfseen.compute import free_cores, spread
 from halfseen.data.image import as_image, read_image
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
-from halfseen.features.descriptor import Descriptor
-from halfseen.features.hog import Hog
-from halfseen.features.pyramid import Level, PyramidSettings, levels
+from halfseen.features.pyramid import Level, LevelPlan
 from halfseen.infer.boxes import contract, extent, place_boxes
-from halfseen.infer.masks import KEPT_BYTES, Masker, SeenLevels, with_flags
+from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
+from halfseen.infer.masks import Masker, SeenLevels, with_flags
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.responses import ModelSearch, Windows
 from halfseen.model.mixture import Mixture
@@ -66,7 +65,7 @@ class Detector:
         self.cores = cores
         self._templates = [model.templates() for model in self.models]
         self._shapes = [{c.shape for c in model.components} for model in self.models]
-        self._groups, self._first = _shared_features(self.models)
+        self._groups, self._first = shared_features(self.models)
         self._bases: list[MirrorBasis | None] = [None] * len(self.models)
         for group in self._groups:
             shared = MirrorBasis(self.models[group[0]].descriptor.mirror)
@@ -144,11 +143,12 @@ class Detector:
                     for m in group
                 }
                 looked = SeenLevels(keep=any(self._maskers[m] is not None for m in group))
-                for levels in _batches(self._features(pixels, group)):
+                for batch in batches(self._plans(pixels, group)):
                     number = len(looked.scales)
-                    for level, features in levels:
-                        looked.add((level.scale_x, level.scale_y), features)
-                    planes = [{b: Planes.of(features, b) for b in bases} for _, features in levels]
+                    made = each(partial(self._make, group, bases), batch)
+                    for plan, (features, _) in zip(batch, made, strict=True):
+                        looked.add((plan.scale_x, plan.scale_y), features)
+                    planes = [planes for _, planes in made]
                     each(partial(self._look, searches, planes, number), group)
                 scales = np.array(looked.scales).reshape(-1, 2)
                 parts = each(partial(self._detections, searches, scales, _size(pixels)), group)
@@ -170,7 +170,7 @@ class Detector:
         may fit one that is too small for all of this one's.
         """
         for planes in levels[max(self._first[m] - number, 0) :]:
-            if _fits(*planes[self._bases[m]].size, self._shapes[m]):
+            if fits(*planes[self._bases[m]].size, self._shapes[m]):
                 searches[m].look(planes[self._bases[m]])
 
     def _with_masks(
@@ -195,16 +195,27 @@ class Detector:
                         flags[mine[n]] = grid
         return with_flags(found, flags) if masked else found
 
+    def _plans(self, pixels: NDArray[np.uint8], group: list[int]) -> Iterator[LevelPlan]:
+        """The levels that a group of models looks at."""
+        model = self.models[group[0]]
+        shapes = set().union(*(self._shapes[m] for m in group))
+        return fitting_levels(pixels, model.descriptor, model.pyramid, shapes)
+
+    def _make(
+        self, group: list[int], bases: set[MirrorBasis | None], plan: LevelPlan
+    ) -> tuple[NDArray[np.float32], dict[MirrorBasis | None, Planes]]:
+        """A level's features, and its planes in each basis."""
+        features = describe(self.models[group[0]].descriptor, plan.make())
+        return features, {basis: Planes.of(features, basis) for basis in bases}
+
     def _features(
         self, pixels: NDArray[np.uint8], group: list[int]
     ) -> Iterator[tuple[Level, NDArray[np.float32]]]:
-        descriptor, pyramid = self.models[group[0]].descriptor, self.models[group[0]].pyramid
-        shapes = set().union(*(self._shapes[m] for m in group))
-        for level in _fitting_levels(pixels, descriptor, pyramid, shapes):
-            if isinstance(descriptor, Hog):
-                yield level, descriptor.planes(level.pixels).transpose(1, 2, 0)
-            else:
-                yield level, descriptor(level.pixels)
+        """The levels with their features, one after another."""
+        descriptor = self.models[group[0]].descriptor
+        for plan in self._plans(pixels, group):
+            level = plan.make()
+            yield level, describe(descriptor, level)
 
     def _detections(
         self,
@@ -249,72 +260,6 @@ class Detector:
 
 def _size(pixels: NDArray[np.uint8]) -> tuple[int, int]:
     return pixels.shape[0], pixels.shape[1]
-
-
-def feature_levels(
-    pixels: NDArray[np.uint8],
-    descriptor: Descriptor,
-    pyramid: PyramidSettings,
-    shapes: Collection[tuple[int, int]],
-) -> Iterator[tuple[Level, NDArray[np.float32]]]:
-    """The levels of an image with their features, down to where no window of these shapes fits."""
-
-    for level in _fitting_levels(pixels, descriptor, pyramid, shapes):
-        yield level, descriptor(level.pixels)
-
-
-def _fitting_levels(
-    pixels: NDArray[np.uint8],
-    descriptor: Descriptor,
-    pyramid: PyramidSettings,
-    shapes: Collection[tuple[int, int]],
-) -> Iterator[Level]:
-    def fits(height: int, width: int) -> bool:
-        return _fits(*descriptor.grid(height, width), shapes)
-
-    return levels(pixels, pyramid, fits)
-
-
-def _fits(rows: int, cols: int, shapes: Collection[tuple[int, int]]) -> bool:
-    """Whether a level of so many blocks is large enough for a window of one of the shapes."""
-    return any(r <= rows and c <= cols for r, c in shapes)
-
-
-def _shared_features(models: Sequence[Mixture]) -> tuple[list[list[int]], dict[int, int]]:
-    """Indices of the models that share levels, and which of these is the first for each model.
-
-    The first of a group has all its levels.
-    """
-    groups: dict[tuple[str, str, PyramidSettings], list[int]] = {}
-    first = {}
-    for m in sorted(range(len(models)), key=lambda m: -models[m].pyramid.largest):
-        descriptor, pyramid = models[m].descriptor, models[m].pyramid
-        features = (descriptor.name, repr(sorted(descriptor.options().items())))
-        for key, group in groups.items():
-            number = key[2].find(pyramid)
-            if key[:2] == features and number is not None:
-                group.append(m)
-                first[m] = number
-                break
-        else:
-            groups[(*features, pyramid)] = [m]
-            first[m] = 0
-    return list(groups.values()), first
-
-
-def _batches(
-    levels: Iterator[tuple[Level, NDArray[np.float32]]],
-) -> Iterator[list[tuple[Level, NDArray[np.float32]]]]:
-    """Runs of levels: of a photo all of them, of a larger image no more than memory allows."""
-    batch, held = [], 0
-    for level, features in levels:
-        batch.append((level, features))
-        held += features.nbytes
-        if held > KEPT_BYTES:
-            yield batch
-            batch, held = [], 0
-    if batch:
-        yield batch
 
 
 def _best_at_place(found: list[Windows]) -> list[NDArray[np.bool_]]:

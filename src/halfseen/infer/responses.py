@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.infer.planes import MirrorBasis, Planes
-from halfseen.infer.visibility import infer_visibility
+from halfseen.infer.visibility import chain_bound, infer_visibility
 from halfseen.infer.windows import (
     bound_windows,
     find_outside,
@@ -25,8 +25,11 @@ Floats = NDArray[np.float32]
 # Responses of one strip of a level: large enough for an efficient GEMM and for few rows to be made
 # twice, small enough for any image, and for the caches to hold them until they are summed.
 STRIP_BYTES = 2 << 20
-# Windows that wait for the chain bound: a whole photo's, so that it is called once for all levels.
+# Windows that wait to be solved: a whole photo's, so that it is done once for all levels.
 WAITING_BYTES = 16 << 20
+# Passes of the chain bound before a window is solved, in steps: the first leave few for the next.
+# A pass costs a twentieth of a cut.
+PASSES = (2, 6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +170,8 @@ class Template:
     Without visibility g(x) is the plain sum. With it, windows are dropped by an upper bound, and
     what is left is solved exactly, so nothing that reaches the threshold is lost. The chain bound
     of every window costs little more than the paper's (Eqn 3), and leaves a twentieth of its
-    windows or less, so that the paper's is not needed before it.
+    windows or less, so that the paper's is not needed before it; of those, further passes of it
+    leave few that a cut then finds below the threshold.
 
     With `most`, windows that are not among the `most` best may be left out: the most promising are
     solved first, and what cannot reach the best so far need not be solved at all.
@@ -266,9 +270,18 @@ class Template:
         constant = np.full(len(y), self.component.bias)
         if hidden is not None:
             constant += self.component.u_t * hidden.sum((1, 2))
+        for passes in PASSES:
+            above = self._enough - constant.max(initial=-np.inf)
+            bound = chain_bound(
+                blocks, self.component.u, self.alpha, hidden, passes=passes, above=above
+            )
+            near = bound + constant >= self._enough
+            level, y, x, constant = level[near], y[near], x[near], constant[near]
+            bound, blocks = bound[near], blocks[near]
+            hidden = None if hidden is None else hidden[near]
         score = np.full(len(y), -np.inf, np.float32)
         flags = np.empty((len(y), rows, cols), np.bool_)
-        for part in self._promising(bound, score):
+        for part in self._promising(bound + constant, score):
             outside = None if hidden is None else hidden[part]
             value, flags[part] = infer_visibility(
                 blocks[part], self.component.u, self.alpha, outside

@@ -55,17 +55,26 @@ def chain_bound(
     alpha: float,
     hidden: ArrayLike | None = None,
     edges: Pairs | None = None,
+    *,
+    passes: int = 1,
+    above: float = -np.inf,
 ) -> NDArray[np.float32]:
-    """(N,) float32: at least the score that `infer_visibility` gives, at a twentieth of its cost.
+    """(N,) float32: at least the score that `infer_visibility` gives, at a fraction of its cost.
 
-    Half of each unary goes to the chain of its row and half to that of its column; each chain is
-    solved exactly. Much closer than the block bound of Eqn 3, sum_i max(r_i, u).
+    Each unary is split between the chain of its row and that of its column, and each chain solved
+    exactly: much closer than the block bound of Eqn 3, sum_i max(r_i, u). Every further pass
+    splits them better, and brings the bound closer to the score.
+
+    passes   at most so many
+    above    a bound below this is close enough
     """
     from halfseen.infer.bounds import chain_bounds
 
     problem = _problem(responses, u, alpha, hidden, edges)
+    if passes < 1:
+        raise SettingsError(f"passes must be at least 1, found {passes}")
     bounds = np.empty(len(problem[0]), np.float32)
-    chain_bounds(*problem, bounds)
+    chain_bounds(*problem, above, passes, bounds)
     _require_finite(bounds)
     return bounds
 

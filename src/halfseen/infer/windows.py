@@ -104,21 +104,23 @@ def bound_windows(
 
     Without `blank`, windows in which no block is worth seeing get NEVER.
 
-    The chain bound of `bounds.py`, for all windows at once: half of each unary on the row chains,
-    half on the column chains, each chain solved exactly. A chain's optimum is carried as how much
-    better it is if its last block is visible: over an edge it shrinks to the edge's weight, and
-    what exceeds the weight is won for certain. A block outside gains 0 by being visible, which
-    changes no chain: it neither begins one nor adds to one that ends. Accurate to the rounding of a
-    sum in single precision.
+    The chain bound of `bounds.py`, its first pass, for all windows at once. A chain's optimum is
+    carried as how much better it is if its last block is visible: over an edge it shrinks to the
+    edge's weight, and what exceeds the weight is won for certain. Rows and columns carry the same,
+    as a block gives half of all it knows to each. Rows end where the level
+    does: the edges from there on weigh nothing. Accurate to the rounding of a sum in single
+    precision.
     """
     width = even.shape[2]
     places = room(width)
     out = np.empty((last - first, width + 1), np.float32)
-    edge, zero = np.float32(2 * alpha), np.float32(0)
+    edge, half, zero = np.float32(2 * alpha), np.float32(0.5), np.float32(0)
     gains = np.zeros((cols, places + cols), np.float32)
     across = np.empty(places, np.float32)
     down = np.empty((cols, places), np.float32)
     won = np.empty(places, np.float32)
+    weight = np.zeros(places + cols, np.float32)
+    weight[(cols + 1) // 2 : (cols + 1) // 2 + width] = edge
     for y in range(first, last):
         won[:] = zero
         down[:] = zero
@@ -127,11 +129,12 @@ def bound_windows(
             across[:] = zero
             for j in range(cols):
                 for x in range(places):
-                    gain, a, b = gains[j, x + j], across[x], down[j, x]
-                    most_a, most_b = min(a, edge), min(b, edge)
+                    w, a, b = weight[x + j], across[x], down[j, x]
+                    most_a, most_b = min(a, w), min(b, edge)
                     won[x] += (a - most_a) + (b - most_b)
-                    across[x] = gain + max(most_a, -edge)
-                    down[j, x] = gain + max(most_b, -edge)
+                    ahead = gains[j, x + j] + half * (max(most_a, -w) + max(most_b, -edge))
+                    across[x] = ahead
+                    down[j, x] = ahead
             for x in range(places):
                 won[x] += max(across[x], zero)
         for j in range(cols):

@@ -12,7 +12,7 @@ from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import area, intersection, mirror
 from halfseen.infer.boxes import place_boxes
-from halfseen.infer.detector import feature_levels
+from halfseen.infer.levels import feature_levels
 from halfseen.infer.windows import gather_features
 from halfseen.learn.objective import Examples, Objective, Vector
 

@@ -35,6 +35,8 @@ CHUNK = 512
 NEVER = np.float32(-1e4)
 # Bounds are float32 sums: one this much below the threshold is below it without doubt.
 ROUNDING = 1e-4
+# Passes of the chain bound: more leave fewer windows to be cut that turn out below the threshold.
+PASSES = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,8 +239,9 @@ class Objective:
         def infer(chunk: NDArray[np.int64]) -> None:
             grids = responses[chunk].reshape(-1, rows, cols)
             scores[chunk] = constant[chunk] + chain_bound(
-                grids, bias[1], self.alpha, outside[chunk]
-            )
+                grids, bias[1], self.alpha, outside[chunk],
+                passes=PASSES, above=above - constant[chunk].max(),
+            )  # fmt: skip
             close = scores[chunk] > above - ROUNDING
             chunk = chunk[close]
             exact, flags = infer_visibility(grids[close], bias[1], self.alpha, outside[chunk])

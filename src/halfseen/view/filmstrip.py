@@ -13,7 +13,7 @@ from halfseen.data.files import write_atomically
 from halfseen.data.image import Pixels
 from halfseen.detections import Detections
 from halfseen.geometry import Boxes, clip
-from halfseen.infer.detector import feature_levels
+from halfseen.infer.levels import feature_levels
 from halfseen.model.mixture import Mixture
 from halfseen.view.closeup import around, close_up
 from halfseen.view.follow import follow

@@ -16,7 +16,8 @@ from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.features.pyramid import Level
 from halfseen.geometry import clip, iou_matrix
-from halfseen.infer.detector import Detector, feature_levels
+from halfseen.infer.detector import Detector
+from halfseen.infer.levels import feature_levels
 from halfseen.infer.windows import gather_features
 from halfseen.model.component import Component
 from halfseen.model.mixture import Mixture
