@@ -51,11 +51,29 @@ def test_an_image_may_use_its_share_of_the_cores() -> None:
 def test_parts_of_one_image_keep_their_order(cores: int) -> None:
     with spread(cores) as each:
         assert each(str, range(50)) == [str(i) for i in range(50)]
-        threads = set(each(lambda _: threading.get_ident(), range(50)))
-        assert (threading.get_ident() in threads) == (cores == 1)
+        together = threading.Barrier(cores)
+        threads = each(lambda _: together.wait(9) * 0 or threading.get_ident(), range(cores))
+        assert len(set(threads)) == cores  # this one as well
+        assert threading.get_ident() in threads
         if cores > 1:
             blas = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
             assert set(blas) == {1}
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_an_error_in_a_part_ends_the_work(cores: int) -> None:
+    done = []
+
+    def work(item: int) -> None:
+        if item >= 5:
+            raise ValueError(f"part {item}")
+        done.append(item)
+
+    with spread(cores) as each, pytest.raises(ValueError, match="part"):
+        each(work, range(1000))
+    assert sorted(done) == list(range(5))
+    with spread(cores) as each:
+        assert each(str, []) == []
 
 
 @pytest.mark.parametrize("cores", [1, 3])

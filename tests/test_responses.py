@@ -1,4 +1,4 @@
-"""Windows of a level against explicit loops: responses, padding, bounds, exact scores, strips."""
+"""Windows of a level against explicit loops: responses, padding, bounds, exact scores."""
 
 from dataclasses import replace
 
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from halfseen.errors import ModelError
 from halfseen.infer import responses
 from halfseen.infer.planes import MirrorBasis, Planes
-from halfseen.infer.responses import Search, Windows, block_responses, find_windows
+from halfseen.infer.responses import Search, Windows, find_windows
 from halfseen.infer.visibility import chain_bound, infer_visibility
-from halfseen.infer.windows import bound_windows, gather_features, gather_windows
+from halfseen.infer.windows import gather_features, search_level
 from halfseen.model.component import Component
 
 Floats = NDArray[np.float32]
@@ -88,20 +88,23 @@ def between(scores: NDArray, share: float) -> float:
     return float(ranked[k] + ranked[k + 1]) / 2
 
 
-def responses_of(features: Floats, component: Component) -> Floats:
+def every_window(
+    features: Floats, component: Component, alpha: float, visibility: bool, most: int = 10**9
+) -> tuple[NDArray, NDArray, NDArray]:
+    """(places, sums or bounds, blocks) of all windows, row by row; `most` at a time."""
+    planes = Planes.of(features)
     weights = component.weights.reshape(-1, features.shape[2])
-    return block_responses(Planes.of(features), weights, None)[0]
-
-
-def test_block_responses_are_products_of_weights_and_features() -> None:
-    features, component = level((4, 6)), template((2, 3))
-    found = responses_of(features, component)
-    assert found.shape == (6, 4, 6)
-    for i in range(6):
-        for r in range(4):
-            for c in range(6):
-                expected = float(component.weights[i // 3, i % 3] @ features[r, c])
-                assert found[i, r, c] == pytest.approx(expected, abs=1e-6)
+    biases = (component.bias, component.u, component.u_t)
+    parts, y = [], 0
+    while y <= features.shape[0]:
+        y, *part = search_level(
+            weights, None, planes.even, None, *component.shape, *biases, alpha, visibility, True,
+            np.array([-np.inf]), y, most,
+        )  # fmt: skip
+        parts.append(part)
+    places, value, blocks = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    assert not places[:, 0].any()
+    return places[:, 1:], value, blocks
 
 
 @pytest.mark.parametrize(("shape", "size"), CASES)
@@ -156,11 +159,9 @@ def test_the_bound_is_the_chain_bound_and_never_below_the_exact_score(
     features, component = level(size, 5), template(shape, 6)
     y, x, blocks, outside = explicit(features, component)
     constant = component.bias + component.u_t * outside.sum((1, 2))
-    found = bound_windows(
-        responses_of(features, component), None, 1, *shape, 0, size[0], 0, size[0] + 1,
-        component.bias, component.u, component.u_t, alpha, True,
-    )  # fmt: skip
-    bound = found[y, x]
+    places, bound, taken = every_window(features, component, alpha, True)
+    np.testing.assert_array_equal(places, np.stack([y, x], axis=1))
+    np.testing.assert_allclose(taken.reshape(blocks.shape), blocks, atol=1e-5)
     chains = chain_bound(blocks, component.u, alpha, outside) + constant
     np.testing.assert_allclose(bound, chains, atol=2e-4)  # which is raised beyond its rounding
     exact = infer_visibility(blocks, component.u, alpha, outside)[0] + constant
@@ -231,38 +232,37 @@ def test_a_component_and_its_mirror_image_are_found_as_each_alone(
 
 @pytest.mark.parametrize("visibility", [False, True])
 @pytest.mark.parametrize("shape", [(3, 4), (5, 2), (1, 1), (8, 12)])
-def test_strips_and_batches_change_nothing(
+def test_a_search_that_stops_and_goes_on_finds_the_same(
     shape: tuple[int, int], visibility: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     features, component = level((41, 23), 7), template(shape, 8)
+    whole = every_window(features, component, 0.05, visibility)
+    for most in (1, 100):
+        for part, expected in zip(
+            every_window(features, component, 0.05, visibility, most), whole, strict=True
+        ):
+            np.testing.assert_array_equal(part, expected)
     everything = find_windows(features, component, -np.inf, 0.05, visibility)
     threshold = between(everything.score, 0.7)
-    whole = find_windows(features, component, threshold, 0.05, visibility)
-    assert 50 < len(whole.y) < 500
-    monkeypatch.setattr(responses, "STRIP_BYTES", 1)
-    monkeypatch.setattr(responses, "WAITING_BYTES", 1 << 10)
-    loaded = []
-    product = responses.block_responses
-
-    def counting(part: Planes, even: Floats, odd: Floats) -> tuple[Floats, Floats | None]:
-        loaded.append(part.size[0])
-        return product(part, even, odd)
-
-    monkeypatch.setattr(responses, "block_responses", counting)
+    few = find_windows(features, component, threshold, 0.05, visibility)
+    assert 50 < len(few.y) < 500
+    monkeypatch.setattr(responses, "WAITING_BYTES", 1 << 8)
+    calls = []
+    monkeypatch.setattr(
+        responses, "search_level", lambda *a: calls.append(a[-2]) or search_level(*a)
+    )
     found = find_windows(features, component, threshold, 0.05, visibility)
-    assert len(loaded) > 4
-    assert max(loaded) < 2 * shape[0] + 1
-    assert_same(found, whole, atol=1e-5)
+    assert len(calls) > 1
+    assert calls == sorted(set(calls))
+    assert_same(found, few, atol=1e-5)
 
 
-def test_features_in_planes_give_the_same_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_in_planes_give_the_same_windows() -> None:
     features, component = level((20, 13), 14), template((4, 3), 15)
     planes = np.ascontiguousarray(features.transpose(2, 0, 1)).transpose(1, 2, 0)
     assert not planes.flags.c_contiguous
     expected = find_windows(features, component, -0.3, 0.05, True)
     assert len(expected.y) > 20
-    assert_same(find_windows(planes, component, -0.3, 0.05, True), expected, atol=1e-5)
-    monkeypatch.setattr(responses, "STRIP_BYTES", 1)
     assert_same(find_windows(planes, component, -0.3, 0.05, True), expected, atol=1e-5)
 
 
@@ -312,8 +312,8 @@ def test_no_level_or_no_window_gives_empty_arrays(visibility: bool) -> None:
 def test_gathered_windows_are_the_explicit_ones() -> None:
     features, component = level((7, 9), 11), template((3, 4), 12)
     y, x, blocks, outside = explicit(features, component)
-    found = gather_windows(responses_of(features, component), None, 1, 3, 4, 0, 7, y, x)
-    np.testing.assert_allclose(found, blocks, atol=1e-6)
+    _, _, found = every_window(features, component, 0.05, True)
+    np.testing.assert_allclose(found.reshape(blocks.shape), blocks, atol=1e-6)
     taken, out = gather_features(features, 3, 4, y, x, 0, 0, 7, 9)
     np.testing.assert_array_equal(out, outside)
     assert not taken[outside].any()

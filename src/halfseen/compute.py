@@ -103,16 +103,49 @@ def spread(
 ) -> Iterator[Callable[[Callable[[Item], Result], Iterable[Item]], list[Result]]]:
     """A `map` of the parts of one image's work over cores; 1 works in this thread.
 
-    Each part must be the same work wherever it runs. BLAS uses one thread for each call.
+    Each part must be the same work wherever it runs. BLAS uses one thread for each call. This
+    thread works as well: the memory that it has used before is at hand.
     """
     if cores == 1:
         yield lambda function, items: list(map(function, items))
         return
     with (
         _blas().limit(limits=1, user_api="blas"),
-        ThreadPoolExecutor(cores, thread_name_prefix="halfseen") as pool,
+        ThreadPoolExecutor(cores - 1, thread_name_prefix="halfseen") as pool,
     ):
-        yield lambda function, items: list(pool.map(function, items))
+        yield partial(_share_out, pool, cores - 1)
+
+
+def _share_out(
+    pool: ThreadPoolExecutor,
+    others: int,
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+) -> list[Result]:
+    """A `map` by this thread and the others, each taking the next item when it is free."""
+    todo = list(enumerate(items))[::-1]
+    results: dict[int, Result] = {}
+
+    def work() -> None:
+        while todo:
+            try:
+                number, item = todo.pop()
+            except IndexError:  # another thread took the last
+                return
+            try:
+                results[number] = function(item)
+            except BaseException:
+                todo.clear()
+                raise
+
+    count = len(todo)
+    futures = [pool.submit(work) for _ in range(min(others, count - 1))]
+    try:
+        work()
+    finally:
+        for future in futures:
+            future.result()
+    return [results[number] for number in range(count)]
 
 
 @lru_cache(maxsize=1)

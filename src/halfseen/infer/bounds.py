@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 # Sums in any order, but a NaN stays one.
 LOOSE = {"reassoc", "nsz", "contract"}
-LANES = 64  # windows that the chains are solved for at once
+# Windows that the chains are solved for at once: vectors of 16 at the least, few enough for the
+# caches at the most.
+VECTOR, LANES = 16, 64
 
 
 @njit(cache=True, nogil=True)
@@ -54,18 +56,18 @@ def chain_bounds(
     `above` need no other pass; `passes` limits the rest.
     """
     count, rows, cols = responses.shape
-    tile = _empty_tile(rows, cols)
-    known = np.full(LANES, rows * cols)
-    best = np.empty(LANES, np.float32)
-    messages = np.empty((4, rows * cols + cols, LANES), np.float32)
-    for start in range(0, count, LANES):
-        lanes = min(LANES, count - start)
+    lanes = min(LANES, (count + VECTOR - 1) // VECTOR * VECTOR)
+    tile = _empty_tile(rows, cols, lanes)
+    known = np.full(lanes, rows * cols)
+    best = np.empty(lanes, np.float32)
+    messages = np.empty((4, rows * cols + cols, lanes), np.float32)
+    for start in range(0, count, max(lanes, 1)):
         _load_tile(start, responses, u, alpha, hidden, horizontal, vertical, tile, known)
         messages[:] = np.float32(0.0)
         for number in range(passes):
             pass_tile(tile, messages, number % 2 == 0, cols, best)
             undecided = False
-            for k in range(lanes):
+            for k in range(min(lanes, count - start)):
                 bound = best[k] + u[start + k] * known[k]
                 bounds[start + k] = bound
                 undecided |= bound >= above
@@ -74,14 +76,14 @@ def chain_bounds(
 
 
 @njit(cache=True, nogil=True)
-def _empty_tile(rows: int, cols: int) -> tuple[Floats, Floats, Floats]:
-    """gain, left and up of LANES windows, (blocks + cols, LANES) each.
+def _empty_tile(rows: int, cols: int, lanes: int) -> tuple[Floats, Floats, Floats]:
+    """gain, left and up of some windows, (blocks + cols, lanes) each.
 
     gain is response - u, 0 for padded blocks. left and up are *twice* the weights of the edges to
     the block on the left and above: 0 in the first column and row, and in the last `cols` rows,
     which are no blocks, but where the last ones' edges to the right and below would be.
     """
-    shape = (rows * cols + cols, LANES)
+    shape = (rows * cols + cols, lanes)
     return np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(shape, np.float32)
 
 
@@ -97,10 +99,10 @@ def _load_tile(
     tile: tuple[Floats, Floats, Floats],
     known: NDArray[np.int64],
 ) -> None:
-    """Fills the tile with the windows from `start` on; `known` (LANES,) is their blocks inside."""
+    """Fills the tile with the windows from `start` on; `known` (lanes,) is their blocks inside."""
     gain, left, up = tile
     count, rows, cols = responses.shape
-    for k in range(min(LANES, count - start)):
+    for k in range(min(len(known), count - start)):
         for r in range(rows):
             for c in range(cols):
                 gain[r * cols + c, k] = responses[start + k, r, c] - u[start + k]
@@ -134,22 +136,22 @@ def _pass_on(
 def pass_tile(
     tile: tuple[Floats, Floats, Floats], messages: Floats, forward: bool, cols: int, best: Floats
 ) -> None:
-    """One pass over the blocks of LANES windows, from the first to the last or back.
+    """One pass over the blocks of a tile, from the first to the last or back.
 
-    messages (4, blocks + cols, LANES) pass over the edges to the left of and above each block: to
+    messages (4, blocks + cols, lanes) pass over the edges to the left of and above each block: to
     it from the left, from it to the left, to it from above, from it to above; each is how much
     better its chain is if the block it comes from is visible, within the edge's weight. A block
     adds up its gain and what its four neighbours say, gives half of it to each of its two chains,
-    and passes on over each edge what did not come from there. best (LANES,) is the value of all
+    and passes on over each edge what did not come from there. best (lanes,) is the value of all
     chains so split, above u for every block, raised by more than its rounding.
     """
     gain, left, up = tile
     going, coming, falling, rising = messages[0], messages[1], messages[2], messages[3]
     blocks = len(gain) - cols
     half, zero = np.float32(0.5), np.float32(0.0)
-    total = np.empty(LANES, np.float32)
-    size = np.zeros(LANES, np.float32)
-    certain = np.zeros(LANES, np.float32)
+    total = np.empty(len(best), np.float32)
+    size = np.zeros(len(best), np.float32)
+    certain = np.zeros(len(best), np.float32)
     best[:] = zero
     # The sums nest by rows; a block's own rounding is that of a few terms.
     nested, single = np.float32((blocks // cols + cols) * 6e-8), np.float32(16 * 6e-8)

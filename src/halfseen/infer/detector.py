@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -143,17 +143,22 @@ class Detector:
                     for m in group
                 }
                 looked = SeenLevels(keep=any(self._maskers[m] is not None for m in group))
-                for batch in batches(self._plans(pixels, group)):
+                runs = list(batches(self._plans(pixels, group)))
+                for batch in runs:
                     number = len(looked.scales)
                     made = each(partial(self._make, group, bases), batch)
                     for plan, (features, _) in zip(batch, made, strict=True):
                         looked.add((plan.scale_x, plan.scale_y), features)
                     planes = [planes for _, planes in made]
-                    each(partial(self._look, searches, planes, number), group)
-                scales = np.array(looked.scales).reshape(-1, 2)
-                parts = each(partial(self._detections, searches, scales, _size(pixels)), group)
-                for m, part in zip(group, parts, strict=True):
-                    found[m] = part
+                    look = partial(self._look, searches, planes, number)
+                    if batch is not runs[-1]:
+                        each(look, group)
+                        continue
+                    # With the last levels in one go: its few threads wait for each other least.
+                    scales = np.array(looked.scales)
+                    end = partial(self._detections, searches, scales, _size(pixels), look)
+                    for m, part in zip(group, each(end, group), strict=True):
+                        found[m] = part
                 seen.append(looked)
         return found, seen
 
@@ -222,9 +227,11 @@ class Detector:
         searches: dict[int, ModelSearch],
         scales: NDArray[np.float64],
         size: tuple[int, int],
+        look: Callable[[int], None],
         m: int,
     ) -> Detections:
         """What the windows of model m's templates say: at each place the best template (Eqn 4)."""
+        look(m)
         model, scales = self.models[m], scales[self._first[m] :]
         found = searches[m].windows()
         if not any(len(windows.y) for windows in found):
@@ -233,6 +240,8 @@ class Detector:
         for (index, mirrored, template), windows, keep in zip(
             self._templates[m], found, _best_at_place(found), strict=True
         ):
+            if not keep.any():
+                continue
             rows, cols = template.shape
             flags = windows.flags[keep]
             boxes = np.empty((3, len(flags), 4))

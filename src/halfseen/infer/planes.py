@@ -42,7 +42,7 @@ class MirrorBasis:
 
 @dataclass(frozen=True, eq=False)
 class Planes:
-    """The features of a level, (channels, height width).
+    """The features of a level, (height, channels, width): a product with weights for each row.
 
     With a mirror's basis `even` and `odd` are the two parts; without, `even` is all there is.
     """
@@ -54,18 +54,8 @@ class Planes:
     @staticmethod
     def of(features: Floats, basis: MirrorBasis | None = None) -> Planes:
         """Of a level's blocks (height, width, channels), whose channels may lie in planes."""
-        height, width, channels = features.shape
-        if features.strides[1] == features.itemsize:
-            columns = features.transpose(2, 0, 1).reshape(channels, -1)
-        else:
-            columns = features.reshape(-1, channels).T
+        rows = features.transpose(0, 2, 1)
+        size = (features.shape[0], features.shape[1])
         if basis is None:
-            return Planes((height, width), columns, None)
-        return Planes((height, width), basis.even @ columns, basis.odd @ columns)
-
-    def rows(self, top: int, bottom: int) -> Planes:
-        """The block rows from top to bottom."""
-        width = self.size[1]
-        part = slice(top * width, bottom * width)
-        odd = None if self.odd is None else self.odd[:, part]
-        return Planes((bottom - top, width), self.even[:, part], odd)
+            return Planes(size, np.ascontiguousarray(rows), None)
+        return Planes(size, basis.even @ rows, basis.odd @ rows)

@@ -1,4 +1,4 @@
-"""Compiled loops over the windows of a level: sums of block responses, and some windows' blocks.
+"""Compiled loops over the windows of a level: their sums or bounds, and what the best are made of.
 
 A template of (rows, cols) stands at place (y, x) of a level of H x W blocks when its first block
 is `(y - (rows + 1) // 2, x - (cols + 1) // 2)`. Places run over 0..H and 0..W: every window that
@@ -6,19 +6,20 @@ has at least half of itself inside on each axis, and the same places for every t
 best of several templates at a place (Eqn 4) is a maximum over equal maps.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
-NEVER = np.float32(-1e30)  # below any score
 # As many floats as the widest vectors hold.
 LANES = 16
 
 
 @njit(cache=True, nogil=True, inline="always")
-def corner(place: int, blocks: int) -> int:
-    """First block of a window along one axis."""
+def corner(place: Any, blocks: int) -> Any:
+    """First block of a window, or of windows, along one axis."""
     return place - (blocks + 1) // 2
 
 
@@ -30,173 +31,180 @@ def inside(place: int, blocks: int, length: int) -> int:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def block(i: int, j: int, cols: int, sign: int) -> int:
-    """Which of a component's blocks stands at (i, j): its own, or with sign -1 its mirror image's.
-
-    The response is `even + sign odd`, see `planes.MirrorBasis`; without a mirror, odd is None.
-    """
-    return i * cols + (j if sign > 0 else cols - 1 - j)
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def spread(
-    even: Floats, odd: Floats | None, sign: int, i: int, row: int, hidden: float, gains: Floats
-) -> None:
-    """Responses, less `hidden`, of template row i to a block row, where places 0..W find them.
-
-    Place x finds what block j has to say in `gains[j, x + j]`: `gains` (cols, ...) holds 0 for all
-    that is outside the level, and is wide enough that no place needs to ask.
-    """
-    cols, width = gains.shape[0], even.shape[2]
-    left = np.uintp((cols + 1) // 2)  # unsigned: an index that cannot be negative vectorises
-    less = np.float32(hidden)
-    turn = np.float32(sign)
-    for j in range(cols):
-        k = block(i, j, cols, sign)
-        for x in range(width):
-            if odd is None:
-                gains[j, left + np.uintp(x)] = even[k, row, x] - less
-            else:
-                gains[j, left + np.uintp(x)] = (even[k, row, x] - less) + turn * odd[k, row, x]
-
-
-@njit(cache=True, nogil=True, inline="always")
 def room(width: int) -> int:
     """Places 0..width, rounded up: loops of whole vectors, however many lanes they have."""
     return (width + LANES) // LANES * LANES
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def sum_windows(
-    even: Floats, odd: Floats | None, sign: int, rows: int, cols: int, top: int, height: int,
-    first: int, last: int, bias: float, u_t: float,
-) -> Floats:  # fmt: skip
-    """(last - first, W + 1): b + sum of responses inside + u_t for each block outside.
+@njit(cache=True, nogil=True)
+def search_level(
+    even_weights: Floats, odd_weights: Floats | None, even: Floats, odd: Floats | None,
+    rows: int, cols: int, bias: float, u: float, u_t: float, alpha: float,
+    visibility: bool, blank: bool, enough: NDArray[np.float64], start: int, most: int,
+) -> tuple[int, NDArray[np.int64], Floats, Floats]:  # fmt: skip
+    """Windows of a component and, with `odd`, of its mirror image that may reach a threshold.
 
-    `even` and `odd` (rows cols, R, W) hold the level's block rows top..top + R of `height` in all;
-    the places asked for are first..last.
+    weights   (rows cols, channels) of the blocks, for the planes (H, channels, W) of a level; see
+              `planes.py`: responses are even + odd, the mirror image's even - odd
+    enough    (1 or 2,): the sum, or with visibility its bound, that a window must reach
+    start     the place row to begin with; after the row in which the `most`th window is found the
+              search stops, to be taken up again
+    Returns where to go on (H + 1: done); whether it is the mirror image, y and x of the windows
+    (N, 3); their sums or bounds; and with visibility their blocks' responses (N, rows cols), 0
+    outside the level.
+
+    One product for each block row of the level. Every response has its place in one row of windows
+    only, so a ring of as many rows as the template has holds all that is needed. Not a convolution
+    by FFT: the maximum over each block's flag needs the blocks apart.
     """
-    width = even.shape[2]
+    height, _, width = even.shape
+    blocks, sides = rows * cols, len(enough)
     places = room(width)
-    out = np.empty((last - first, width + 1), np.float32)
-    gains = np.zeros((cols, places + cols), np.float32)
-    total = np.empty(places, np.float32)
-    for y in range(first, last):
-        total[:] = 0
+    ring = np.zeros((2, rows, blocks, width), np.float32)
+    gains = np.zeros((sides, cols, places + cols), np.float32)
+    scratch = np.zeros((sides, cols + 1, places), np.float32)
+    total = np.zeros((sides, places), np.float32)
+    weight = np.zeros(places + cols, np.float32)
+    weight[(cols + 1) // 2 : (cols + 1) // 2 + width] = 2 * alpha
+    found = np.empty((16, 3), np.int64)
+    value = np.empty(16, np.float32)
+    taken = np.zeros((16, blocks if visibility else 0), np.float32)
+    count = 0
+    known = max(corner(start, rows), 0)  # block rows whose responses were made
+    y = start
+    while y <= height and count < most:
+        while known < min(corner(y, rows) + rows, height):
+            np.dot(even_weights, even[known], ring[0, known % rows])
+            if odd_weights is not None and odd is not None:
+                np.dot(odd_weights, odd[known], ring[1, known % rows])
+            known += 1
+        total[:] = np.float32(0)
+        scratch[:] = np.float32(0)
         for i in range(max(0, -corner(y, rows)), min(rows, height - corner(y, rows))):
-            spread(even, odd, sign, i, corner(y, rows) + i - top, 0.0, gains)
-            for j in range(cols):
-                for x in range(places):
-                    total[x] += gains[j, x + j]
+            _spread(ring, i, (corner(y, rows) + i) % rows, u if visibility else 0.0, gains)
+            if visibility:
+                _bound_row(gains, weight, np.float32(2 * alpha), scratch, total)
+            else:
+                _sum_row(gains, total)
+        if visibility:
+            _end_columns(scratch, total)
         seen = inside(y, rows, height)
         for x in range(width + 1):
-            known = seen * inside(x, cols, width)
-            out[y - first, x] = total[x] + (bias + u_t * (rows * cols - known))
-    return out
+            inner = seen * inside(x, cols, width)
+            constant = bias + u_t * (blocks - inner) + (u * inner if visibility else 0.0)
+            for side in range(sides):
+                gain = total[side, x]
+                score = np.float32(constant + gain)
+                if not score >= enough[side] or (visibility and not blank and gain <= 0):
+                    continue
+                if count == len(value):
+                    found, value, taken = _grown(found), _grown(value), _grown(taken)
+                found[count, 0], found[count, 1], found[count, 2] = side, y, x
+                value[count] = score
+                if visibility:
+                    _take(ring, side, y, x, rows, cols, height, taken[count])
+                count += 1
+        y += 1
+    return y, found[:count], value[:count], taken[:count]
+
+
+@njit(cache=True, nogil=True)
+def _grown(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy with twice the room."""
+    more = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
+    more[: len(array)] = array
+    return more
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def bound_windows(
-    even: Floats, odd: Floats | None, sign: int, rows: int, cols: int, top: int, height: int,
-    first: int, last: int, bias: float, u: float, u_t: float, alpha: float, blank: bool,
-) -> Floats:  # fmt: skip
-    """Like `sum_windows`: an upper bound of each window's score with visibility, g(x) of Eqn 1.
+def _spread(ring: Floats, i: int, slot: int, hidden: float, gains: Floats) -> None:
+    """Responses, less `hidden`, of template row i to a block row, where places 0..W find them.
 
-    Without `blank`, windows in which no block is worth seeing get NEVER.
-
-    The chain bound of `bounds.py`, its first pass, for all windows at once. A chain's optimum is
-    carried as how much better it is if its last block is visible: over an edge it shrinks to the
-    edge's weight, and what exceeds the weight is won for certain. Rows and columns carry the same,
-    as a block gives half of all it knows to each. Rows end where the level
-    does: the edges from there on weigh nothing. Accurate to the rounding of a sum in single
-    precision.
+    Place x finds what block j has to say in `gains[0, j, x + j]`, and what the mirror image's has
+    in `gains[1, j, x + j]`: `gains` holds 0 for all that is outside the level, and is wide enough
+    that no place needs to ask.
     """
-    width = even.shape[2]
-    places = room(width)
-    out = np.empty((last - first, width + 1), np.float32)
-    edge, half, zero = np.float32(2 * alpha), np.float32(0.5), np.float32(0)
-    gains = np.zeros((cols, places + cols), np.float32)
-    across = np.empty(places, np.float32)
-    down = np.empty((cols, places), np.float32)
-    won = np.empty(places, np.float32)
-    weight = np.zeros(places + cols, np.float32)
-    weight[(cols + 1) // 2 : (cols + 1) // 2 + width] = edge
-    for y in range(first, last):
-        won[:] = zero
-        down[:] = zero
-        for i in range(max(0, -corner(y, rows)), min(rows, height - corner(y, rows))):
-            spread(even, odd, sign, i, corner(y, rows) + i - top, u, gains)
-            across[:] = zero
-            for j in range(cols):
-                for x in range(places):
-                    w, a, b = weight[x + j], across[x], down[j, x]
-                    most_a, most_b = min(a, w), min(b, edge)
-                    won[x] += (a - most_a) + (b - most_b)
-                    ahead = gains[j, x + j] + half * (max(most_a, -w) + max(most_b, -edge))
-                    across[x] = ahead
-                    down[j, x] = ahead
-            for x in range(places):
-                won[x] += max(across[x], zero)
+    sides, cols, width = gains.shape[0], gains.shape[1], ring.shape[3]
+    left = np.uintp((cols + 1) // 2)  # unsigned: an index that cannot be negative vectorises
+    less = np.float32(hidden)
+    for j in range(cols):
+        k = i * cols + j
+        if sides == 1:
+            for x in range(width):
+                gains[0, j, left + np.uintp(x)] = ring[0, slot, k, x] - less
+        else:
+            for x in range(width):
+                gains[0, j, left + np.uintp(x)] = ring[0, slot, k, x] - less + ring[1, slot, k, x]
+            for x in range(width):
+                gains[1, cols - 1 - j, left + np.uintp(x)] = (
+                    ring[0, slot, k, x] - less - ring[1, slot, k, x]
+                )
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _sum_row(gains: Floats, total: Floats) -> None:
+    """Adds one row of blocks to the sums of a row of windows."""
+    sides, cols = gains.shape[:2]
+    for side in range(sides):
+        for j in range(cols):
+            for x in range(total.shape[1]):
+                total[side, x] += gains[side, j, x + j]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _bound_row(
+    gains: Floats, weight: Floats, edge: np.float32, carried: Floats, total: Floats
+) -> None:
+    """Adds one row of blocks to upper bounds of the scores of a row of windows, twice above u.
+
+    The first pass of the chain bound of `bounds.py`. A chain's optimum is carried as how much
+    better it is if its last block is visible: over an edge it shrinks to the edge's weight, and
+    what exceeds the weight is won for certain. Rows and columns carry the same, as a block gives
+    half of all it knows to each. Rows end where the level does: the edges from there on weigh
+    nothing. carried (sides, cols + 1, places): what each column carries, and last the row. Accurate
+    to the rounding of a sum in single precision.
+    """
+    sides, cols = gains.shape[:2]
+    half, zero = np.float32(0.5), np.float32(0)
+    places = total.shape[1]
+    for side in range(sides):
+        for x in range(places):
+            carried[side, cols, x] = zero
         for j in range(cols):
             for x in range(places):
-                won[x] += max(down[j, x], zero)
-        seen = inside(y, rows, height)
-        for x in range(width + 1):
-            known = seen * inside(x, cols, width)
-            out[y - first, x] = 0.5 * won[x] + (bias + u * known + u_t * (rows * cols - known))
-            if not blank and won[x] <= zero:
-                out[y - first, x] = NEVER
-    return out
+                w, a, b = weight[x + j], carried[side, cols, x], carried[side, j, x]
+                most_a, most_b = min(a, w), min(b, edge)
+                total[side, x] += half * ((a - most_a) + (b - most_b))
+                kept = max(most_a, -w) + max(most_b, -edge)
+                ahead = gains[side, j, x + j] + half * kept
+                carried[side, cols, x] = ahead
+                carried[side, j, x] = ahead
+        for x in range(places):
+            total[side, x] += half * max(carried[side, cols, x], zero)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _end_columns(carried: Floats, total: Floats) -> None:
+    """Adds what the columns still carry to the bounds."""
+    for side in range(len(total)):
+        for j in range(carried.shape[1] - 1):
+            for x in range(total.shape[1]):
+                total[side, x] += np.float32(0.5) * max(carried[side, j, x], np.float32(0))
 
 
 @njit(cache=True, nogil=True)
-def select_places(
-    sums: Floats, threshold: float, first: int, rows: int, cols: int, height: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, int]:
-    """Places y and x of the sums that reach the threshold, those sums, and how many lie inside.
-
-    Row 0 of `sums` (R, W + 1) is place `first` of a level of `height` block rows. Windows that lie
-    wholly inside the level come first.
-    """
-    count = 0
-    for y in range(sums.shape[0]):
-        for x in range(sums.shape[1]):
-            count += sums[y, x] >= threshold
-    ys, xs = np.empty(count, np.int64), np.empty(count, np.int64)
-    chosen = np.empty(count, np.float32)
-    whole, partial = 0, count
-    for y in range(sums.shape[0]):
-        deep = inside(y + first, rows, height) == rows
-        for x in range(sums.shape[1]):
-            if sums[y, x] >= threshold:
-                if deep and inside(x, cols, sums.shape[1] - 1) == cols:
-                    n = whole
-                    whole += 1
-                else:
-                    partial -= 1
-                    n = partial
-                ys[n], xs[n], chosen[n] = y + first, x, sums[y, x]
-    return ys, xs, chosen, whole
-
-
-@njit(cache=True, nogil=True)
-def gather_windows(
-    even: Floats, odd: Floats | None, sign: int, rows: int, cols: int, top: int, height: int,
-    ys: NDArray[np.int64], xs: NDArray[np.int64],
-) -> Floats:  # fmt: skip
-    """Block responses (N, rows, cols) of the windows at these places, 0 outside the level."""
-    width = even.shape[2]
-    blocks = np.zeros((len(ys), rows, cols), np.float32)
-    for n in range(len(ys)):
-        up, left = corner(ys[n], rows), corner(xs[n], cols)
-        for i in range(max(0, -up), min(rows, height - up)):
-            for j in range(max(0, -left), min(cols, width - left)):
-                k, row = block(i, j, cols, sign), up + i - top
-                value = even[k, row, left + j]
-                if odd is not None:
-                    value += sign * odd[k, row, left + j]
-                blocks[n, i, j] = value
-    return blocks
+def _take(
+    ring: Floats, side: int, y: int, x: int, rows: int, cols: int, height: int, out: Floats
+) -> None:
+    """The responses of the blocks of the window at a place, 0 outside the level."""
+    width = ring.shape[3]
+    up, left = corner(y, rows), corner(x, cols)
+    sign = np.float32(-1 if side else 1)
+    for i in range(max(0, -up), min(rows, height - up)):
+        slot = (up + i) % rows
+        for j in range(max(0, -left), min(cols, width - left)):
+            k = i * cols + (cols - 1 - j if side else j)
+            out[i * cols + j] = ring[0, slot, k, left + j] + sign * ring[1, slot, k, left + j]
 
 
 @njit(cache=True, nogil=True)
