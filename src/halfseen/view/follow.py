@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.detections import Detections
-from halfseen.features.pyramid import Level
+from halfseen.features.pyramid import Level, LevelPlan
 from halfseen.geometry import Boxes, clip, iou_matrix
 from halfseen.infer.boxes import contract, extent, place_boxes
 from halfseen.infer.visibility import chain_bound, infer_visibility
@@ -18,6 +18,7 @@ from halfseen.model.mixture import Mixture
 
 Features = NDArray[np.float32]
 Places = NDArray[np.int64]
+AnyLevel = Level | LevelPlan
 
 SAME = 0.5
 """Intersection over union from which a window speaks of the followed object."""
@@ -28,7 +29,7 @@ FEW = 32
 
 def follow(
     model: Mixture,
-    levels: Sequence[tuple[Level, Features]],
+    levels: Sequence[tuple[AnyLevel, Features]],
     size: tuple[int, int],
     watched: Sequence[float],
 ) -> Detections | None:
@@ -54,7 +55,7 @@ def follow(
 def _places_near(
     model: Mixture,
     template: Component,
-    level: Level,
+    level: AnyLevel,
     features: Features,
     target: Boxes,
     size: tuple[int, int],
@@ -87,7 +88,7 @@ def _share_on_axis(spans: NDArray[np.float64], target: NDArray[np.float64]) -> N
 def _best(
     model: Mixture,
     template: Component,
-    level: Level,
+    level: AnyLevel,
     features: Features,
     y: Places,
     x: Places,

@@ -5,7 +5,7 @@ Pure functions of pixels, models and settings; they give plain JSON values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
-from halfseen.features.pyramid import Level
+from halfseen.features.pyramid import LevelPlan
 from halfseen.geometry import clip, iou_matrix
 from halfseen.infer.detector import Detector
 from halfseen.infer.levels import feature_levels
+from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.windows import gather_features
 from halfseen.model.component import Component
 from halfseen.model.mixture import Mixture
@@ -95,7 +96,7 @@ def look(
     followed: dict[str, Detections | None] = {}
     if watched is not None:
         for i, (name, model) in enumerate(own.items()):
-            followed[name] = follow(model, detector.levels[i], size, watched)
+            followed[name] = follow(model, detector.levels(i), size, watched)
     return {
         "size": [image.shape[1], image.shape[0]],
         "methods": [
@@ -111,15 +112,19 @@ class Remembering(Detector):
 
     def __init__(self, models: Sequence[Mixture]) -> None:
         super().__init__(models)
-        self.levels: list[list[tuple[Level, NDArray[np.float32]]]] = [[] for _ in models]
+        self._made: list[list[tuple[LevelPlan, NDArray[np.float32]]]] = [[] for _ in models]
 
-    def _features(
-        self, pixels: NDArray[np.uint8], group: list[int]
-    ) -> Iterator[tuple[Level, NDArray[np.float32]]]:
-        for pair in super()._features(pixels, group):
-            for m in group:
-                self.levels[m].append(pair)
-            yield pair
+    def levels(self, m: int) -> list[tuple[LevelPlan, NDArray[np.float32]]]:
+        """The levels that model m was shown, largest first."""
+        return sorted(self._made[m], key=lambda made: -made[0].scale_x)
+
+    def _make(
+        self, group: list[int], bases: set[MirrorBasis | None], plan: LevelPlan
+    ) -> tuple[NDArray[np.float32], dict[MirrorBasis | None, Planes]]:
+        features, planes = super()._make(group, bases, plan)
+        for m in group:
+            self._made[m].append((plan, features))
+        return features, planes
 
 
 def _report(
