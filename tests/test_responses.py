@@ -11,7 +11,7 @@ from halfseen.infer import responses
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.responses import Search, Windows, find_windows
 from halfseen.infer.visibility import chain_bound, infer_visibility
-from halfseen.infer.windows import gather_features, search_level
+from halfseen.infer.windows import gather_features, search_levels
 from halfseen.model.component import Component
 
 Floats = NDArray[np.float32]
@@ -95,16 +95,17 @@ def every_window(
     planes = Planes.of(features)
     weights = component.weights.reshape(-1, features.shape[2])
     biases = (component.bias, component.u, component.u_t)
-    parts, y = [], 0
-    while y <= features.shape[0]:
-        y, *part = search_level(
-            weights, None, planes.even, None, *component.shape, *biases, alpha, visibility, True,
-            np.array([-np.inf]), y, most,
+    levels = np.array([[0, *features.shape[:2]]])
+    parts, n, y = [], 0, 0
+    while n < 1:
+        n, y, *part = search_levels(
+            weights, None, planes.even, None, levels, *component.shape, *biases, alpha, visibility,
+            True, np.array([-np.inf]), n, y, most,
         )  # fmt: skip
         parts.append(part)
     places, value, blocks = (np.concatenate([part[k] for part in parts]) for k in range(3))
-    assert not places[:, 0].any()
-    return places[:, 1:], value, blocks
+    assert not places[:, :2].any()
+    return places[:, 2:], value, blocks
 
 
 @pytest.mark.parametrize(("shape", "size"), CASES)
@@ -249,7 +250,7 @@ def test_a_search_that_stops_and_goes_on_finds_the_same(
     monkeypatch.setattr(responses, "WAITING_BYTES", 1 << 8)
     calls = []
     monkeypatch.setattr(
-        responses, "search_level", lambda *a: calls.append(a[-2]) or search_level(*a)
+        responses, "search_levels", lambda *a: calls.append(a[-3:-1]) or search_levels(*a)
     )
     found = find_windows(features, component, threshold, 0.05, visibility)
     assert len(calls) > 1
@@ -271,8 +272,10 @@ def test_a_search_of_several_levels_finds_what_each_holds(visibility: bool) -> N
     component = template((3, 4), 9)
     levels = [level(size, 10 + k) for k, size in enumerate([(12, 15), (4, 30), (3, 4), (2, 1)])]
     search = Search(component, -0.2, 0.05, visibility)
-    for features in levels:
-        search.look(Planes.of(features))
+    # Some at once, of more than are asked for; the last alone.
+    some = [Planes.of(features) for features in [levels[3], *levels]]
+    search.look(Planes.join(some), [1, 2, 3])
+    search.look(some[-1])
     found = in_order(search.windows()[0])
     for k, features in enumerate(levels):
         alone = find_windows(features, component, -0.2, 0.05, visibility)

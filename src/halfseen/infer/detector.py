@@ -149,7 +149,7 @@ class Detector:
                     made = each(partial(self._make, group, bases), batch)
                     for plan, (features, _) in zip(batch, made, strict=True):
                         looked.add((plan.scale_x, plan.scale_y), features)
-                    planes = [planes for _, planes in made]
+                    planes = {b: Planes.join([planes[b] for _, planes in made]) for b in bases}
                     look = partial(self._look, searches, planes, number)
                     if batch is not runs[-1]:
                         each(look, group)
@@ -165,7 +165,7 @@ class Detector:
     def _look(
         self,
         searches: dict[int, ModelSearch],
-        levels: list[dict[MirrorBasis | None, Planes]],
+        levels: dict[MirrorBasis | None, Planes],
         number: int,
         m: int,
     ) -> None:
@@ -174,9 +174,10 @@ class Detector:
         They are a run of the group's: another model may begin with a larger one, and its windows
         may fit one that is too small for all of this one's.
         """
-        for planes in levels[max(self._first[m] - number, 0) :]:
-            if fits(*planes[self._bases[m]].size, self._shapes[m]):
-                searches[m].look(planes[self._bases[m]])
+        planes = levels[self._bases[m]]
+        first = max(self._first[m] - number, 0)
+        which = range(first, len(planes.sizes))
+        searches[m].look(planes, [k for k in which if fits(*planes.sizes[k], self._shapes[m])])
 
     def _with_masks(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,12 +43,14 @@ class MirrorBasis:
 
 @dataclass(frozen=True, eq=False)
 class Planes:
-    """The features of a level, (height, channels, width): a product with weights for each row.
+    """The features of some levels, of each (height, channels, width): a product for each row.
 
-    With a mirror's basis `even` and `odd` are the two parts; without, `even` is all there is.
+    sizes      (height, width) of the levels
+    even, odd  all levels one after another. With a mirror's basis they are its two parts; without,
+               `even` is all there is.
     """
 
-    size: tuple[int, int]
+    sizes: tuple[tuple[int, int], ...]
     even: Floats
     odd: Floats | None
 
@@ -55,7 +58,17 @@ class Planes:
     def of(features: Floats, basis: MirrorBasis | None = None) -> Planes:
         """Of a level's blocks (height, width, channels), whose channels may lie in planes."""
         rows = features.transpose(0, 2, 1)
-        size = (features.shape[0], features.shape[1])
+        sizes = ((features.shape[0], features.shape[1]),)
         if basis is None:
-            return Planes(size, np.ascontiguousarray(rows), None)
-        return Planes(size, basis.even @ rows, basis.odd @ rows)
+            return Planes(sizes, rows.ravel(), None)
+        return Planes(sizes, (basis.even @ rows).ravel(), (basis.odd @ rows).ravel())
+
+    @staticmethod
+    def join(levels: Sequence[Planes]) -> Planes:
+        """Several levels in one; all have a mirror's basis, or none has."""
+        odd = [part.odd for part in levels if part.odd is not None]
+        return Planes(
+            tuple(size for part in levels for size in part.sizes),
+            np.concatenate([part.even for part in levels]),
+            np.concatenate(odd) if odd else None,
+        )

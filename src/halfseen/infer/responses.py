@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.visibility import chain_bound, infer_visibility
-from halfseen.infer.windows import find_outside, search_level
+from halfseen.infer.windows import find_outside, search_levels
 from halfseen.model.component import Component
 from halfseen.model.mixture import Mixture
 
@@ -80,25 +80,30 @@ class Search:
             self._templates.append(
                 Template(component, threshold, slack, alpha, visibility, most, blank)
             )
-        self._sizes: list[tuple[int, int]] = []
+        self._sizes: list[NDArray[np.int64]] = []
         self._waiting: list[_Waiting] = []
         self._bytes = 0
 
-    def look(self, planes: Planes) -> None:
-        """Adds the windows of a level."""
+    def look(self, planes: Planes, which: Sequence[int] | None = None) -> None:
+        """Adds the windows of these levels, or of some of them."""
         component = self._component
-        self._sizes.append(planes.size)
+        size = np.array(planes.sizes, np.int64).reshape(-1, 2)
+        levels = np.column_stack([np.cumsum(size.prod(1)) - size.prod(1), size])
+        levels = levels if which is None else levels[list(which)]
+        before = sum(map(len, self._sizes))
+        self._sizes.append(levels[:, 1:])
         some = max(WAITING_BYTES // (4 * len(self._even)), 1)
-        y = 0
-        while y <= planes.size[0]:
+        level, y = 0, 0
+        while level < len(levels):
             enough = np.array([template.enough for template in self._templates])
-            y, found, bound, blocks = search_level(
-                self._even, self._odd, planes.even, planes.odd, *component.shape, component.bias,
-                component.u, component.u_t, self._alpha, self._visibility, self._blank, enough,
-                y, some,
+            level, y, found, bound, blocks = search_levels(
+                self._even, self._odd, planes.even, planes.odd, levels, *component.shape,
+                component.bias, component.u, component.u_t, self._alpha, self._visibility,
+                self._blank, enough, level, y, some,
             )  # fmt: skip
             if len(found):
-                self._waiting.append(_Waiting(len(self._sizes) - 1, found, bound, blocks))
+                found[:, 1] += before
+                self._waiting.append(_Waiting(found, bound, blocks))
                 self._bytes += blocks.nbytes
             if self._bytes > WAITING_BYTES:
                 self._solve()
@@ -111,18 +116,16 @@ class Search:
     def _solve(self) -> None:
         if not self._waiting:
             return
-        level = np.repeat([w.level for w in self._waiting], [len(w.bound) for w in self._waiting])
-        found, bound, blocks = (np.concatenate([w[k] for w in self._waiting]) for k in (1, 2, 3))
-        outside = find_outside(
-            found[:, 1], found[:, 2], np.array(self._sizes)[level], *self._component.shape
-        )
-        for side, template in enumerate(self._templates):
-            own = np.flatnonzero(found[:, 0] == side)
+        found, bound, blocks = (np.concatenate(part) for part in zip(*self._waiting, strict=True))
+        side, level, y, x = found.T
+        size = np.concatenate(self._sizes)[level]
+        outside = find_outside(y, x, size, *self._component.shape)
+        for k, template in enumerate(self._templates):
+            own = np.flatnonzero(side == k)
             if len(own):
                 # Alike beside alike: most can be dropped together.
                 own = own[np.argsort(-bound[own], kind="stable")]
-                y, x = found[own, 1], found[own, 2]
-                template.solve(level[own], y, x, bound[own], blocks[own], outside[own])
+                template.solve(level[own], y[own], x[own], bound[own], blocks[own], outside[own])
         self._waiting.clear()
         self._bytes = 0
 
@@ -147,10 +150,10 @@ class ModelSearch:
             for component in model.components
         ]
 
-    def look(self, planes: Planes) -> None:
-        """Adds the windows of a level."""
+    def look(self, planes: Planes, which: Sequence[int] | None = None) -> None:
+        """Adds the windows of these levels, or of some of them."""
         for search in self._searches:
-            search.look(planes)
+            search.look(planes, which)
 
     def windows(self) -> list[Windows]:
         """What was found of each of the model's templates, in their order."""
@@ -255,9 +258,8 @@ class Template:
 
 
 class _Waiting(NamedTuple):
-    """Windows of a level as `search_level` gives them."""
+    """Windows as `search_levels` gives them."""
 
-    level: int
     found: NDArray[np.int64]
     bound: Floats
     blocks: Floats

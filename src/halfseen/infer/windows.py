@@ -37,21 +37,61 @@ def room(width: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def search_level(
+def search_levels(
     even_weights: Floats, odd_weights: Floats | None, even: Floats, odd: Floats | None,
-    rows: int, cols: int, bias: float, u: float, u_t: float, alpha: float,
-    visibility: bool, blank: bool, enough: NDArray[np.float64], start: int, most: int,
-) -> tuple[int, NDArray[np.int64], Floats, Floats]:  # fmt: skip
+    levels: NDArray[np.int64], rows: int, cols: int, bias: float, u: float, u_t: float,
+    alpha: float, visibility: bool, blank: bool, enough: NDArray[np.float64],
+    first: int, start: int, most: int,
+) -> tuple[int, int, NDArray[np.int64], Floats, Floats]:  # fmt: skip
     """Windows of a component and, with `odd`, of its mirror image that may reach a threshold.
 
-    weights   (rows cols, channels) of the blocks, for the planes (H, channels, W) of a level; see
+    weights   (rows cols, channels) of the blocks, for the features `even` and `odd` of levels; see
               `planes.py`: responses are even + odd, the mirror image's even - odd
+    levels    (L, 3): of each level to look at how many blocks lie before it, height, width
     enough    (1 or 2,): the sum, or with visibility its bound, that a window must reach
-    start     the place row to begin with; after the row in which the `most`th window is found the
-              search stops, to be taken up again
-    Returns where to go on (H + 1: done); whether it is the mirror image, y and x of the windows
-    (N, 3); their sums or bounds; and with visibility their blocks' responses (N, rows cols), 0
-    outside the level.
+    first     the level to begin with, and the place row `start` in it; after the row in which the
+              `most`th window is found the search stops, to be taken up again
+    Returns where to go on, (L, 0) if it is done; whether it is the mirror image, level, y and x of
+    the windows (N, 4); their sums or bounds; and with visibility their blocks' responses
+    (N, rows cols), 0 outside the level.
+    """
+    found = np.empty((16, 4), np.int64)
+    value = np.empty(16, np.float32)
+    taken = np.zeros((16, rows * cols if visibility else 0), np.float32)
+    count = 0
+    for n in range(first, len(levels)):
+        before, height, width = levels[n]
+        some = slice(
+            before * even_weights.shape[1], (before + height * width) * even_weights.shape[1]
+        )
+        own_even = even[some].reshape(height, even_weights.shape[1], width)
+        if odd is None or odd_weights is None:
+            own_odd = None
+        else:
+            channels = odd_weights.shape[1]
+            part = odd[before * channels : (before + height * width) * channels]
+            own_odd = part.reshape(height, channels, width)
+        start, count, found, value, taken = _search_level(
+            even_weights, odd_weights, own_even, own_odd, rows, cols, bias, u, u_t, alpha,
+            visibility, blank, enough, n, start, most, count, found, value, taken,
+        )  # fmt: skip
+        if start <= height:
+            return n, start, found[:count], value[:count], taken[:count]
+        start = 0
+    return len(levels), 0, found[:count], value[:count], taken[:count]
+
+
+@njit(cache=True, nogil=True)
+def _search_level(
+    even_weights: Floats, odd_weights: Floats | None, even: Floats, odd: Floats | None,
+    rows: int, cols: int, bias: float, u: float, u_t: float, alpha: float,
+    visibility: bool, blank: bool, enough: NDArray[np.float64], level: int, start: int, most: int,
+    count: int, found: NDArray[np.int64], value: Floats, taken: Floats,
+) -> tuple[int, int, NDArray[np.int64], Floats, Floats]:  # fmt: skip
+    """Adds the windows of one level, planes (H, channels, W), from the place row `start` on.
+
+    Returns the row to go on with, H + 1 if it is done, and how many windows there are, in arrays
+    that may have grown.
 
     One product for each block row of the level. Every response has its place in one row of windows
     only, so a ring of as many rows as the template has holds all that is needed. Not a convolution
@@ -66,10 +106,9 @@ def search_level(
     total = np.zeros((sides, places), np.float32)
     weight = np.zeros(places + cols, np.float32)
     weight[(cols + 1) // 2 : (cols + 1) // 2 + width] = 2 * alpha
-    found = np.empty((16, 3), np.int64)
-    value = np.empty(16, np.float32)
-    taken = np.zeros((16, blocks if visibility else 0), np.float32)
-    count = 0
+    columns = np.zeros(places, np.float32)  # of each place's window, inside the level
+    for x in range(width + 1):
+        columns[x] = inside(x, cols, width)
     known = max(corner(start, rows), 0)  # block rows whose responses were made
     y = start
     while y <= height and count < most:
@@ -89,23 +128,38 @@ def search_level(
         if visibility:
             _end_columns(scratch, total)
         seen = inside(y, rows, height)
-        for x in range(width + 1):
-            inner = seen * inside(x, cols, width)
-            constant = bias + u_t * (blocks - inner) + (u * inner if visibility else 0.0)
-            for side in range(sides):
+        per_column = seen * ((u if visibility else 0.0) - u_t)
+        for side in range(sides):
+            if not _any_reaches(
+                total[side], columns, bias + u_t * blocks, per_column, enough[side]
+            ):
+                continue
+            for x in range(width + 1):
                 gain = total[side, x]
-                score = np.float32(constant + gain)
+                score = np.float32(bias + u_t * blocks + per_column * columns[x] + gain)
                 if not score >= enough[side] or (visibility and not blank and gain <= 0):
                     continue
                 if count == len(value):
                     found, value, taken = _grown(found), _grown(value), _grown(taken)
-                found[count, 0], found[count, 1], found[count, 2] = side, y, x
+                found[count] = (side, level, y, x)
                 value[count] = score
                 if visibility:
                     _take(ring, side, y, x, rows, cols, height, taken[count])
                 count += 1
         y += 1
-    return y, found[:count], value[:count], taken[:count]
+    return y, count, found, value, taken
+
+
+@njit(cache=True, nogil=True)
+def _any_reaches(
+    total: Floats, columns: Floats, constant: float, per_column: float, enough: float
+) -> bool:
+    """Whether one of a row of windows may reach `enough`, up to rounding; of most rows none may."""
+    low, factor = np.float32(enough - constant - 1e-3), np.float32(per_column)
+    count = 0
+    for x in range(len(total)):
+        count += not total[x] + factor * columns[x] < low
+    return count > 0
 
 
 @njit(cache=True, nogil=True)
