@@ -136,12 +136,7 @@ class Detector:
         with spread(min(self.cores or free_cores(), len(self.models))) as each:
             for group in self._groups:
                 bases = {self._bases[m] for m in group}
-                # A window that is not among the `most` best of its template has as many better
-                # places, so it is not among the model's best either.
-                searches = {
-                    m: ModelSearch(self.models[m], threshold, self._bases[m], most, blank=False)
-                    for m in group
-                }
+                searches: dict[int, ModelSearch] = {}
                 looked = SeenLevels(keep=any(self._maskers[m] is not None for m in group))
                 runs = list(batches(self._plans(pixels, group)))
                 for batch in runs:
@@ -150,11 +145,11 @@ class Detector:
                     for plan, (features, _) in zip(batch, made, strict=True):
                         looked.add((plan.scale_x, plan.scale_y), features)
                     planes = {b: Planes.join([planes[b] for _, planes in made]) for b in bases}
-                    look = partial(self._look, searches, planes, number)
+                    look = partial(self._look, searches, threshold, most, planes, number)
                     if batch is not runs[-1]:
                         each(look, group)
                         continue
-                    # With the last levels in one go: its few threads wait for each other least.
+                    # With the last levels in one go, so that threads wait for each other least.
                     scales = np.array(looked.scales)
                     end = partial(self._detections, searches, scales, _size(pixels), look)
                     for m, part in zip(group, each(end, group), strict=True):
@@ -165,6 +160,8 @@ class Detector:
     def _look(
         self,
         searches: dict[int, ModelSearch],
+        threshold: float,
+        most: int | None,
         levels: dict[MirrorBasis | None, Planes],
         number: int,
         m: int,
@@ -174,6 +171,11 @@ class Detector:
         They are a run of the group's: another model may begin with a larger one, and its windows
         may fit one that is too small for all of this one's.
         """
+        if m not in searches:
+            # A window that is not among the `most` best of its template has as many better places,
+            # so it is not among the model's best either.
+            basis = self._bases[m]
+            searches[m] = ModelSearch(self.models[m], threshold, basis, most, blank=False)
         planes = levels[self._bases[m]]
         first = max(self._first[m] - number, 0)
         which = range(first, len(planes.sizes))

@@ -100,7 +100,9 @@ def _search_level(
     height, _, width = even.shape
     blocks, sides = rows * cols, len(enough)
     places = room(width)
-    ring = np.zeros((2, rows, blocks, width), np.float32)
+    ring = np.empty((2, rows, blocks, width), np.float32)
+    if odd is None:
+        ring[1] = np.float32(0)
     gains = np.zeros((sides, cols, places + cols), np.float32)
     scratch = np.zeros((sides, cols + 1, places), np.float32)
     total = np.zeros((sides, places), np.float32)
