@@ -38,7 +38,7 @@ from halfseen.model.mixture import Mixture
 from halfseen.model.shipped import shipped
 
 CLASSES = 20
-TURNS = 9
+TURNS = 25
 THRESHOLD = -1.0
 SEED = 11
 ENLARGING = PyramidSettings()

@@ -100,7 +100,7 @@ def every_window(
     while n < 1:
         n, y, *part = search_levels(
             weights, None, planes.even, None, levels, *component.shape, *biases, alpha, visibility,
-            True, np.array([-np.inf]), n, y, most,
+            True, -np.inf, n, y, most,
         )  # fmt: skip
         parts.append(part)
     places, value, blocks = (np.concatenate([part[k] for part in parts]) for k in range(3))

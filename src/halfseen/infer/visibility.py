@@ -11,6 +11,8 @@ from halfseen.errors import SettingsError
 
 Pairs = tuple[ArrayLike, ArrayLike]
 Floats = NDArray[np.float32]
+# Responses, u, alpha, padded blocks, edges across and down, as the kernels take them.
+Problem = tuple[Floats, NDArray[np.float64], float, NDArray[np.bool_], Floats, Floats]
 
 
 def infer_visibility(
@@ -38,13 +40,7 @@ def infer_visibility(
     edges      e_ij of horizontal pairs (N, rows, cols - 1) and of vertical pairs
                (N, rows - 1, cols), at least 0, taken as float32; 1 if not given
     """
-    from halfseen.infer.kernels import solve_grids
-
-    problem = _problem(responses, u, alpha, hidden, edges)
-    grids = problem[0]
-    scores = np.empty(len(grids), np.float32)
-    flags = np.empty(grids.shape, np.bool_)
-    solve_grids(*problem, scores, flags)
+    scores, flags = solve(_problem(responses, u, alpha, hidden, edges))
     _require_finite(scores)
     return scores, flags
 
@@ -68,20 +64,42 @@ def chain_bound(
     passes   at most so many
     above    a bound below this is close enough
     """
-    from halfseen.infer.bounds import chain_bounds
-
     problem = _problem(responses, u, alpha, hidden, edges)
     if passes < 1:
         raise SettingsError(f"passes must be at least 1, found {passes}")
+    bounds = bound(problem, passes, above)
+    _require_finite(bounds)
+    return bounds
+
+
+def trusted(grids: Floats, u: float, alpha: float, hidden: NDArray[np.bool_]) -> Problem:
+    """A problem without contrast whose parts need no check: for many calls with few windows."""
+    none = np.zeros((0, *grids.shape[1:]), np.float32)
+    return grids, np.full(len(grids), u), alpha, hidden, none[:, :, 1:], none[:, 1:]
+
+
+def solve(problem: Problem) -> tuple[Floats, NDArray[np.bool_]]:
+    """Scores and flags, as `infer_visibility` gives them."""
+    from halfseen.infer.kernels import solve_grids
+
+    scores = np.empty(len(problem[0]), np.float32)
+    flags = np.empty(problem[0].shape, np.bool_)
+    solve_grids(*problem, scores, flags)
+    return scores, flags
+
+
+def bound(problem: Problem, passes: int, above: float) -> Floats:
+    """Bounds, as `chain_bound` gives them."""
+    from halfseen.infer.bounds import chain_bounds
+
     bounds = np.empty(len(problem[0]), np.float32)
     chain_bounds(*problem, above, passes, bounds)
-    _require_finite(bounds)
     return bounds
 
 
 def _problem(
     responses: ArrayLike, u: ArrayLike, alpha: float, hidden: ArrayLike | None, edges: Pairs | None
-) -> tuple[Floats, NDArray[np.float64], float, NDArray[np.bool_], Floats, Floats]:
+) -> Problem:
     """The arguments as the kernels take them; what is not given becomes an array of length 0."""
     grids = np.asarray(responses)
     if grids.ndim != 3 or min(grids.shape[1:]) < 1:

@@ -40,7 +40,7 @@ def room(width: int) -> int:
 def search_levels(
     even_weights: Floats, odd_weights: Floats | None, even: Floats, odd: Floats | None,
     levels: NDArray[np.int64], rows: int, cols: int, bias: float, u: float, u_t: float,
-    alpha: float, visibility: bool, blank: bool, enough: NDArray[np.float64],
+    alpha: float, visibility: bool, blank: bool, enough: float,
     first: int, start: int, most: int,
 ) -> tuple[int, int, NDArray[np.int64], Floats, Floats]:  # fmt: skip
     """Windows of a component and, with `odd`, of its mirror image that may reach a threshold.
@@ -48,7 +48,7 @@ def search_levels(
     weights   (rows cols, channels) of the blocks, for the features `even` and `odd` of levels; see
               `planes.py`: responses are even + odd, the mirror image's even - odd
     levels    (L, 3): of each level to look at how many blocks lie before it, height, width
-    enough    (1 or 2,): the sum, or with visibility its bound, that a window must reach
+    enough    the sum, or with visibility its bound, that a window must reach
     first     the level to begin with, and the place row `start` in it; after the row in which the
               `most`th window is found the search stops, to be taken up again
     Returns where to go on, (L, 0) if it is done; whether it is the mirror image, level, y and x of
@@ -85,7 +85,7 @@ def search_levels(
 def _search_level(
     even_weights: Floats, odd_weights: Floats | None, even: Floats, odd: Floats | None,
     rows: int, cols: int, bias: float, u: float, u_t: float, alpha: float,
-    visibility: bool, blank: bool, enough: NDArray[np.float64], level: int, start: int, most: int,
+    visibility: bool, blank: bool, enough: float, level: int, start: int, most: int,
     count: int, found: NDArray[np.int64], value: Floats, taken: Floats,
 ) -> tuple[int, int, NDArray[np.int64], Floats, Floats]:  # fmt: skip
     """Adds the windows of one level, planes (H, channels, W), from the place row `start` on.
@@ -98,7 +98,7 @@ def _search_level(
     by FFT: the maximum over each block's flag needs the blocks apart.
     """
     height, _, width = even.shape
-    blocks, sides = rows * cols, len(enough)
+    blocks, sides = rows * cols, 1 if odd is None else 2
     places = room(width)
     ring = np.empty((2, rows, blocks, width), np.float32)
     if odd is None:
@@ -132,14 +132,12 @@ def _search_level(
         seen = inside(y, rows, height)
         per_column = seen * ((u if visibility else 0.0) - u_t)
         for side in range(sides):
-            if not _any_reaches(
-                total[side], columns, bias + u_t * blocks, per_column, enough[side]
-            ):
+            if not _any_reaches(total[side], columns, bias + u_t * blocks, per_column, enough):
                 continue
             for x in range(width + 1):
                 gain = total[side, x]
                 score = np.float32(bias + u_t * blocks + per_column * columns[x] + gain)
-                if not score >= enough[side] or (visibility and not blank and gain <= 0):
+                if not score >= enough or (visibility and not blank and gain <= 0):
                     continue
                 if count == len(value):
                     found, value, taken = _grown(found), _grown(value), _grown(taken)
