@@ -31,6 +31,8 @@ class Detections:
     visibility  N bool arrays (rows, cols): True where a block is visible; False where it is hidden
                 or outside the image
     size        (height, width) of the image
+    probability (N,) float64 that a detection is right, comparable between components and classes;
+                NaN for models without calibration, None where nobody asked
     """
 
     score: Floats
@@ -42,6 +44,7 @@ class Detections:
     visible: Boxes
     visibility: tuple[Bools, ...]
     size: tuple[int, int]
+    probability: Floats | None = None
 
     def __post_init__(self) -> None:
         count = len(self.score)
@@ -49,6 +52,10 @@ class Detections:
             found = len(getattr(self, name))
             if found != count:
                 raise ValueError(f"Detections: {name} has {found} rows, score has {count}")
+        if self.probability is not None and len(self.probability) != count:
+            raise ValueError(
+                f"Detections: probability has {len(self.probability)} rows, score has {count}"
+            )
         for name in ("window", "full", "visible"):
             if getattr(self, name).shape != (count, 4):
                 raise ValueError(f"Detections: {name} must have shape ({count}, 4)")
@@ -73,7 +80,12 @@ class Detections:
             for name in ("score", "label", "component", "mirrored", "window", "full", "visible")
         }
         flags = tuple(grid for part in parts for grid in part.visibility)
-        return cls(**arrays, visibility=flags, size=parts[0].size)
+        known = None
+        if any(part.probability is not None for part in parts):
+            known = np.concatenate(
+                [np.full(len(p), np.nan) if p.probability is None else p.probability for p in parts]
+            )
+        return cls(**arrays, visibility=flags, size=parts[0].size, probability=known)
 
     def __len__(self) -> int:
         return len(self.score)
@@ -84,7 +96,7 @@ class Detections:
         arrays = {
             f.name: getattr(self, f.name)[chosen]
             for f in fields(self)
-            if f.name not in ("visibility", "size")
+            if f.name not in ("visibility", "size") and getattr(self, f.name) is not None
         }
         return replace(self, **arrays, visibility=tuple(self.visibility[i] for i in chosen))
 

@@ -17,6 +17,7 @@ from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.features.pyramid import Level, LevelPlan
 from halfseen.infer.boxes import contract, extent, place_boxes
+from halfseen.infer.calibration import LOWEST, probabilities
 from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
 from halfseen.infer.masks import Masker, SeenLevels, with_flags
 from halfseen.infer.planes import MirrorBasis, Planes
@@ -77,6 +78,11 @@ class Detector:
             else None
             for model in self.models
         ]
+        # A calibration was learnt with the flags of its model's head.
+        self._calibrations = [
+            None if model.head is not None and visibility == "paper" else model.calibration
+            for model in self.models
+        ]
 
     def detect(
         self,
@@ -90,21 +96,29 @@ class Detector:
         threshold   the lowest score h(x) reported (the paper's t)
         method      of suppression, with its `overlap` and other settings: see `hs.suppress`
         The `score` of what is returned is the method's rank, which for greedy suppression is h(x).
-        An image smaller than every window gives no detections.
+        An image smaller than every window gives no detections. Calibrated models also give each
+        detection a `probability`; it depends neither on the threshold nor on the rank.
         """
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
-        parts, seen = self._search(pixels, threshold)
+        # Candidates below the threshold have a say in the probability of those above it.
+        calibrated = any(c is not None for c in self._calibrations)
+        parts, seen = self._search(pixels, min(threshold, LOWEST) if calibrated else threshold)
         owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         found = Detections.concatenate(parts)
         order = np.argsort(-found.score, kind="stable")
         found, owner = found[order], owner[order]
+        candidates = found
+        if calibrated:
+            found = found[: int((found.score >= threshold).sum())]
         if method in BY_FLAGS:
-            found = self._with_masks(pixels, found, owner, seen)
+            found = self._with_masks(pixels, found, owner[: len(found)], seen)
         kept = suppress(found, method, **settings)
-        result = replace(found[kept.indices], score=kept.rank)
-        if method in BY_FLAGS:
-            return result
-        return self._with_masks(pixels, result, owner[kept.indices], seen)
+        result, own = found[kept.indices], owner[kept.indices]
+        if method not in BY_FLAGS:
+            result = self._with_masks(pixels, result, own, seen)
+        if calibrated:
+            result = self._with_probability(result, own, candidates, owner)
+        return replace(result, score=kept.rank)
 
     def candidates(self, image: Image, threshold: float = -1.0) -> Detections:
         """Every window that reaches the threshold, best first, before suppression.
@@ -202,6 +216,21 @@ class Detector:
                     for n, grid in some:
                         flags[mine[n]] = grid
         return with_flags(found, flags) if masked else found
+
+    def _with_probability(
+        self,
+        result: Detections,
+        own: NDArray[np.int64],
+        candidates: Detections,
+        owner: NDArray[np.int64],
+    ) -> Detections:
+        """The detections with the probability of each, NaN if its model is not calibrated."""
+        known = np.full(len(result), np.nan)
+        for m, calibration in enumerate(self._calibrations):
+            if calibration is not None:
+                mine = own == m
+                known[mine] = probabilities(calibration, result[mine], candidates[owner == m])
+        return replace(result, probability=known)
 
     def _plans(self, pixels: NDArray[np.uint8], group: list[int]) -> Iterator[LevelPlan]:
         """The levels that a group of models looks at."""

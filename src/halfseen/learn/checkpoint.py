@@ -28,7 +28,8 @@ def fingerprint(trainer: Trainer) -> str:
     """Names the data, class and settings: a checkpoint is good only for the same ones."""
     text = hashlib.sha256()
     chosen = trainer.settings.as_json()
-    del chosen["masks"]  # They are learnt after the last checkpoint.
+    for name in ("masks", "calibrate"):  # They are learnt after the last checkpoint.
+        del chosen[name]
     settings = json.dumps(chosen, sort_keys=True)
     text.update(f"{VERSION} {trainer.label} {settings}".encode())
     for truth in trainer.dataset:

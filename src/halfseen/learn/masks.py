@@ -44,14 +44,15 @@ def learn_masks(
     """The model with a mask head, learnt from the whole objects of its class in the dataset.
 
     Real textures are pasted over them, so that the truth is known without any mask label. A model
-    with too few whole objects for a component comes back without a head.
+    with too few whole objects for a component comes back without a head. A calibration is dropped:
+    it knows other flags.
     """
     settings = settings or MaskSettings()
     parts: dict[int, list[Samples]] = {m: [] for m in range(len(model.components))}
     for m, samples in collect_samples(dataset, model, settings.windows, seed):
         parts[m].append(samples)
     if min(map(len, parts.values())) < LEAST_OBJECTS:
-        return replace(model, head=None)
+        return replace(model, head=None, calibration=None)
     weights, biases = [], []
     for m in range(len(model.components)):
         samples = Samples.stack(parts[m])
@@ -59,7 +60,8 @@ def learn_masks(
         bias = fitted.bias - operating_point(samples, settings)
         weights.append(fitted.weights.astype(np.float16))
         biases.append(bias.astype(np.float32))
-    return replace(model, head=MaskHead(tuple(weights), tuple(biases), settings.alpha))
+    head = MaskHead(tuple(weights), tuple(biases), settings.alpha)
+    return replace(model, head=head, calibration=None)
 
 
 def operating_point(samples: Samples, settings: MaskSettings) -> float:

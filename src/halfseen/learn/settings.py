@@ -43,6 +43,8 @@ class TrainSettings:
     cache_bytes       bound on the memory of the mining images' cached features
     iterations        L-BFGS iterations at most in one fit
     masks             whether VIS also learns a mask head, as its last step: see `learn_masks`
+    calibrate         whether detections also get a probability, learnt from two more models of half
+                      the images each: see `learn_calibration`
     seed              of all that is random
     """
 
@@ -69,6 +71,7 @@ class TrainSettings:
     cache_bytes: int = 1200 << 20
     iterations: int = 60
     masks: bool = False
+    calibrate: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -84,7 +84,12 @@ def train(
               and ends in the same model, to the byte, as if it had never stopped
     """
     with Trainer(dataset, label, settings or TrainSettings(), cores, cluster) as trainer:
-        return trainer.run(on_round, None if save_to is None else Path(save_to), resume)
+        model = trainer.run(on_round, None if save_to is None else Path(save_to), resume)
+    if trainer.settings.calibrate:
+        from halfseen.learn.calibration import learn_calibration
+
+        model = learn_calibration(dataset, model, trainer.settings, cores=cores, cluster=cluster)
+    return model
 
 
 class Trainer(Material):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from halfseen.errors import ModelError
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings
+from halfseen.model.calibration import Calibration
 from halfseen.model.component import Component
 from halfseen.model.mask_head import MaskHead
 
@@ -28,6 +29,7 @@ class Mixture:
     pyramid     the scales
     training    the settings and the history that made it, for the record (JSON values only)
     head        what tells which blocks of a detection are hidden, better than u does, if learnt
+    calibration what makes probabilities of detections, if learnt: with the flags of this head
     """
 
     label: str
@@ -39,6 +41,7 @@ class Mixture:
     pyramid: PyramidSettings = field(default_factory=PyramidSettings)
     training: dict[str, Any] = field(default_factory=dict)
     head: MaskHead | None = None
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         if not self.components:
@@ -59,6 +62,8 @@ class Mixture:
 
         if self.head is not None:
             self.head.check([c.weights.shape for c in self.components])
+        if self.calibration is not None:
+            self.calibration.check(len(self.components))
 
     @property
     def visibility(self) -> bool:

@@ -14,6 +14,7 @@ from halfseen.data.limits import LIMITS
 from halfseen.errors import HalfseenError, ModelError
 from halfseen.features.descriptor import make_descriptor
 from halfseen.features.pyramid import PyramidSettings
+from halfseen.model.calibration import EVIDENCE, Calibration
 from halfseen.model.component import Component
 from halfseen.model.mask_head import SIDE, MaskHead
 from halfseen.model.mixture import Mixture
@@ -54,6 +55,10 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
         for i, (weights, bias) in enumerate(zip(model.head.weights, model.head.bias, strict=True)):
             tensors[f"head.weights.{i}"] = np.ascontiguousarray(weights)
             tensors[f"head.bias.{i}"] = np.ascontiguousarray(bias)
+    if model.calibration is not None:
+        header["calibration"] = {"evidence": EVIDENCE, "scale": model.calibration.scale}
+        tensors["calibration.bias"] = np.ascontiguousarray(model.calibration.bias)
+        tensors["calibration.weights"] = np.ascontiguousarray(model.calibration.weights)
     text = json.dumps(header, allow_nan=False, sort_keys=True)
     try:
         write_atomically(path, encode(tensors, {"halfseen": text}))
@@ -146,6 +151,9 @@ def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
         pyramid=PyramidSettings(**header["pyramid"]),
         training=dict(header["training"]),
         head=_head(header["head"], tensors, len(components)) if "head" in header else None,
+        calibration=_calibration(header["calibration"], tensors)
+        if "calibration" in header
+        else None,
     )
 
 
@@ -161,3 +169,13 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
         if len(shape) != 5 or any(n > limit for n, limit in zip(shape, most, strict=True)):
             raise ModelError(f"tensor head.weights.{i}: expected at most {most}, found {shape}")
     return MaskHead(tuple(parts["weights"]), tuple(parts["bias"]), float(fields["alpha"]))
+
+
+def _calibration(fields: dict[str, Any], tensors: dict[str, np.ndarray]) -> Calibration:
+    if fields["evidence"] != list(EVIDENCE):
+        raise ModelError(f"a calibration by {fields['evidence']}, expected {list(EVIDENCE)}")
+    for name in ("calibration.bias", "calibration.weights"):
+        if name not in tensors:
+            raise ModelError(f"tensor {name} is missing")
+    bias, weights = tensors["calibration.bias"], tensors["calibration.weights"]
+    return Calibration(bias, weights, float(fields["scale"]))

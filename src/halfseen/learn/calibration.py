@@ -1,0 +1,215 @@
+"""Learning the probability of a detection, from images that the detector has not seen.
+
+1. The images are halved. Of each half a model is learnt with the same settings, and looks at the
+   other half: at its images with the class, and at some of the rest, which weigh the more.
+2. Greedy suppression keeps detections, and VOC's rule says which are right.
+3. These models have fewer images than the model itself, and give lower scores. How much lower, the
+   strongest false alarms tell, in images without the class: `learn_scale`.
+4. A logistic regression for each component on the `evidence` of detections. Its ridge pulls it
+   towards the regression of all components together: one with few detections is judged like them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.compute import map_images
+from halfseen.data.dataset import Dataset
+from halfseen.detections import Detections, GroundTruth
+from halfseen.evaluate.voc_ap import NEITHER, TRUE, match
+from halfseen.infer.calibration import LOWEST, MARGIN, evidence
+from halfseen.infer.detector import Detector
+from halfseen.learn.settings import TrainSettings
+from halfseen.learn.trainer import Trainer
+from halfseen.learn.tuning import split_folds
+from halfseen.model.calibration import EVIDENCE, RISING, Calibration
+from halfseen.model.mixture import Mixture
+from halfseen.suppress import suppress
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Floats = NDArray[np.float64]
+
+FOLDS = 2
+# One in so many of the held-out images without the class is looked at.
+SPARSE = 3
+RIDGE = 1.0
+# So many of the strongest false alarms are compared, for each image.
+ALARMS = 0.1
+# Fewer right detections than this say nothing of a probability.
+LEAST_RIGHT = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Detections of which it is known whether they are right, as parallel arrays.
+
+    component  (N,)
+    evidence   (N, len(EVIDENCE))
+    right      (N,) bool
+    weight     (N,) of each
+    """
+
+    component: NDArray[np.int64]
+    evidence: Floats
+    right: NDArray[np.bool_]
+    weight: Floats
+
+    @classmethod
+    def stack(cls, parts: Sequence[Judged]) -> Judged:
+        names = ("component", "evidence", "right", "weight")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def learn_calibration(
+    dataset: Dataset,
+    model: Mixture,
+    settings: TrainSettings | None = None,
+    *,
+    cores: int | None = None,
+    cluster: str | Client | None = None,
+) -> Mixture:
+    """The model with a calibration. `settings` are those it was learnt with, on this dataset.
+
+    Where too few of the held-out objects are found, the model comes back without.
+    """
+    settings = replace(
+        settings or TrainSettings(), method=model.method, masks=model.head is not None,
+        pyramid=model.pyramid, doubling=0.0,
+    )  # fmt: skip
+    folds = split_folds(dataset, model.label, FOLDS, settings.seed)
+    parts, weaker = [], []
+    for k, held in enumerate(folds):
+        rest = np.sort(np.concatenate([fold for n, fold in enumerate(folds) if n != k]))
+        with Trainer(dataset[rest], model.label, settings, cores, cluster) as trainer:
+            half = trainer.run()
+        test = sparse(dataset[held], model.label)
+        found = _look_at(half, test, cores, cluster)
+        parts.append(judge(test.truths, found, model.label, SPARSE))
+        weaker.append(alarms(test.truths, found, model.label))
+    calibration = fit(Judged.stack(parts), len(model.components))
+    if calibration is not None:
+        found = _look_at(model, test, cores, cluster)
+        scale = learn_scale(weaker, alarms(test.truths, found, model.label))
+        calibration = replace(calibration, scale=scale)
+    return replace(model, calibration=calibration)
+
+
+def sparse(held: Dataset, label: str) -> Dataset:
+    """The images with the class, and one in SPARSE of the others."""
+    shown = np.array([bool((truth.label == label).any()) for truth in held])
+    shown[np.flatnonzero(~shown)[::SPARSE]] = True
+    return held[shown]
+
+
+def _look_at(
+    model: Mixture, test: Dataset, cores: int | None, cluster: str | Client | None
+) -> list[Detections]:
+    images = (test[i : i + 1] for i in range(len(test)))
+    return list(map_images(partial(_look, Detector(model)), images, cores, cluster=cluster))
+
+
+def _look(detector: Detector, one: Dataset) -> Detections:
+    return detector.candidates(one.image(0), LOWEST)
+
+
+def alarms(truths: Sequence[GroundTruth], candidates: Sequence[Detections], label: str) -> float:
+    """How far the strongest false alarms are above the margin, in images without the class.
+
+    NaN where there are none.
+    """
+    empty = [
+        part[suppress(part, "greedy").indices].score
+        for truth, part in zip(truths, candidates, strict=True)
+        if not (truth.label == label).any()
+    ]
+    strongest = np.sort(np.concatenate([np.zeros(0), *empty]))[::-1][: round(ALARMS * len(empty))]
+    return float(strongest.mean()) - MARGIN if len(strongest) else float("nan")
+
+
+def learn_scale(weaker: Sequence[float], own: float) -> float:
+    """The scale of a model's scores, from its false alarms and those of models with fewer images.
+
+    The model has mined some of the images, and is quiet there: with few images in all the scale
+    comes out too large, but never above 1, as if nothing were known.
+    """
+    ratio = float(np.mean(weaker)) / own if own > 0 else float("nan")
+    return min(ratio, 1.0) if ratio > 0 else 1.0
+
+
+def judge(
+    truths: Sequence[GroundTruth], candidates: Sequence[Detections], label: str, weight: float
+) -> Judged:
+    """What greedy suppression keeps of the candidates, but for what is neither right nor wrong.
+
+    weight   of a detection in an image without the class; in the others it is 1
+    """
+    kept = [part[suppress(part, "greedy").indices] for part in candidates]
+    seen = [evidence(*pair) for pair in zip(kept, candidates, strict=True)]
+    first = np.concatenate([[0], np.cumsum([len(part) for part in kept])])
+    matches = match(truths, kept, label)
+    counted = matches.outcome != NEITHER
+    image = matches.image[counted]
+    row = first[image] + matches.index[counted]
+    shown = np.array([bool((truth.label == label).any()) for truth in truths])
+    return Judged(
+        np.concatenate([part.component for part in kept])[row],
+        np.concatenate(seen)[row],
+        matches.outcome[counted] == TRUE,
+        np.where(shown[image], 1.0, weight),
+    )
+
+
+def fit(judged: Judged, components: int) -> Calibration | None:
+    """The calibration of so many components; None if too few detections are right."""
+    if judged.right.sum() < LEAST_RIGHT:
+        return None
+    mean, deviation = judged.evidence.mean(0), judged.evidence.std(0)
+    # What never varies, such as the flags of a model that hides nothing, must not weigh.
+    scale = np.where(deviation > 1e-9, deviation, np.inf)
+    inputs = np.column_stack([np.ones(len(judged.right)), (judged.evidence - mean) / scale])
+    ridge = np.full(1 + len(EVIDENCE), RIDGE)
+    # The share of right detections is not to be pulled anywhere.
+    free = np.where(np.arange(len(ridge)) == 0, 0.0, ridge)
+    shared = fit_logistic(inputs, judged.right, judged.weight, np.zeros(len(ridge)), free)
+    own = []
+    for m in range(components):
+        mine = judged.component == m
+        own.append(
+            fit_logistic(inputs[mine], judged.right[mine], judged.weight[mine], shared, ridge)
+        )
+    weights = np.array(own)[:, 1:] / scale
+    return Calibration(np.array(own)[:, 0] - weights @ mean, weights)
+
+
+def fit_logistic(
+    inputs: Floats, right: NDArray[np.bool_], weight: Floats, centre: Floats, ridge: Floats
+) -> Floats:
+    """The minimum of sum_n weight_n loss_n + sum_k ridge_k (b_k - centre_k)^2 / 2, RISING b >= 0.
+
+    It is convex, and the bounds are simple: L-BFGS-B finds it.
+    """
+    from scipy.optimize import minimize
+
+    sign = np.where(right, 1.0, -1.0)
+
+    def energy(b: Floats) -> tuple[float, Floats]:
+        margin = sign * (inputs @ b)
+        pull = ridge * (b - centre)
+        value = weight @ np.logaddexp(0, -margin) + pull @ (b - centre) / 2
+        slope = -weight * sign * (0.5 - 0.5 * np.tanh(margin / 2))
+        return float(value), inputs.T @ slope + pull
+
+    bounds = [(None, None), *((0.0 if name in RISING else None, None) for name in EVIDENCE)]
+    found = minimize(
+        energy, centre, jac=True, method="L-BFGS-B", bounds=bounds,
+        options={"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-6},
+    )  # fmt: skip
+    return np.asarray(found.x)

@@ -1,0 +1,70 @@
+"""What makes one probability of a detection's score, its mask and its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.errors import ModelError
+
+Floats = NDArray[np.float64]
+
+# What is known of a detection, in the order of the weights: see `infer.calibration.evidence`.
+EVIDENCE = ("score", "agreement", "unseen", "outside", "size", "height")
+# Of these a detection can only profit, so that its probability rises with its score.
+RISING = ("score", "agreement")
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The probability that a detection is right: a logistic function, of each component its own.
+
+    bias     (components,) float64
+    weights  (components, len(EVIDENCE)) float64; those of RISING are not negative
+    scale    brings scores s to those that it was learnt from, -1 + scale (s + 1): its models had
+             fewer images, and so lower scores
+    """
+
+    bias: Floats
+    weights: Floats
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.weights.ndim != 2 or self.weights.shape[1] != len(EVIDENCE):
+            raise ModelError(
+                f"a calibration's weights must be (components, {len(EVIDENCE)}), "
+                f"found {self.weights.shape}"
+            )
+        if self.bias.shape != self.weights.shape[:1]:
+            raise ModelError(
+                f"a calibration needs a bias for each of its {len(self.weights)} components, "
+                f"found {self.bias.shape}"
+            )
+        if self.bias.dtype != np.float64 or self.weights.dtype != np.float64:
+            raise ModelError(
+                f"a calibration must be float64, found {self.bias.dtype} and {self.weights.dtype}"
+            )
+        if not (np.isfinite(self.bias).all() and np.isfinite(self.weights).all()):
+            raise ModelError("a calibration holds NaN or infinite values; train the model again")
+        if not 0 < self.scale <= 1:
+            raise ModelError(
+                f"a calibration's scale must be above 0 and at most 1, found {self.scale}"
+            )
+        for name in RISING:
+            if (self.weights[:, EVIDENCE.index(name)] < 0).any():
+                raise ModelError(f"a calibration's weight of {name} must not be negative")
+
+    def check(self, components: int) -> None:
+        """ModelError unless it belongs to so many components."""
+        if len(self.bias) != components:
+            raise ModelError(
+                f"a calibration of {len(self.bias)} components, but the model has {components}"
+            )
+
+    def probability(self, component: NDArray[np.int64], evidence: Floats) -> Floats:
+        """(N,) of detections by these components with this evidence (N, len(EVIDENCE))."""
+        odds = self.bias[component] + (self.weights[component] * evidence).sum(1)
+        # Neither overflows nor makes equals of what is hopeless.
+        return np.asarray(np.exp(-np.logaddexp(0, -odds)))
