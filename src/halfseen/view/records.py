@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from halfseen.data import rle
@@ -14,10 +15,11 @@ def records(found: Detections) -> list[Record]:
     """One JSON object a detection, best first.
 
     Boxes are [x1, y1, x2, y2] in pixels, 0-based and half-open. `visibility` has one text a row of
-    blocks, 1 where a block is visible, over the pixels of `window`.
+    blocks, 1 where a block is visible, over the pixels of `window`. `probability` is there for
+    models that are calibrated.
     """
     fractions = found.visible_fraction
-    return [
+    rows: list[Record] = [
         {
             "label": str(found.label[i]),
             "score": float(found.score[i]),
@@ -33,6 +35,11 @@ def records(found: Detections) -> list[Record]:
         }
         for i in range(len(found))
     ]
+    if found.probability is not None:
+        for row, known in zip(rows, found.probability, strict=True):
+            if not math.isnan(known):
+                row["probability"] = float(f"{known:.4g}")
+    return rows
 
 
 def coco_rows(found: Detections, image_id: int | str, categories: dict[str, int]) -> list[Record]:

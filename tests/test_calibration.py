@@ -1,0 +1,300 @@
+"""Probabilities of detections: monotone, stored with their model, learnt from held-out halves."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import halfseen as hs
+from halfseen.data.scenes import render_scenes
+from halfseen.detections import Detections
+from halfseen.errors import ModelError
+from halfseen.features.pyramid import PyramidSettings
+from halfseen.geometry import clip, iou, mirror
+from halfseen.infer.calibration import AGREE, BETA, LOWEST, evidence, probabilities
+from halfseen.learn import calibration as learning
+from halfseen.learn.calibration import Judged, alarms, fit, fit_logistic, judge, learn_scale
+from halfseen.model.calibration import EVIDENCE, RISING, Calibration
+from halfseen.model.mask_head import MaskHead
+from halfseen.model.mixture import Mixture
+from halfseen.view.records import records
+from tiny_training import boxed, tiny_settings
+
+SHIPPED = Path(hs.__file__).parent / "models" / "scenes-car-VIS.safetensors"
+
+
+@cache
+def plain() -> Mixture:
+    return hs.load(SHIPPED)
+
+
+def some_calibration(seed: int = 0, components: int = 2) -> Calibration:
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(components, len(EVIDENCE)))
+    weights[:, [EVIDENCE.index(name) for name in RISING]] **= 2
+    return Calibration(rng.normal(size=components), weights, 0.8)
+
+
+def calibrated(seed: int = 0) -> Mixture:
+    return replace(plain(), calibration=some_calibration(seed, len(plain().components)))
+
+
+def some_detections(count: int, seed: int = 0) -> Detections:
+    """Boxes that crowd together, some beyond the image."""
+    rng = np.random.default_rng(seed)
+    corner = rng.uniform(-20, 60, (count, 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(30, 60, (count, 2))], axis=1)
+    flags = tuple(rng.random((4, 5)) < 0.7 for _ in range(count))
+    return Detections(
+        rng.uniform(-1.3, 1, count), np.full(count, "car"), rng.integers(0, 2, count),
+        np.zeros(count, bool), boxes, boxes, boxes, flags, (90, 120),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_probability_rises_with_the_score_at_a_fixed_mask(seed: int) -> None:
+    candidates, calibration = some_detections(30, seed), some_calibration(seed)
+    for i in range(10):
+        row = []
+        for score in np.linspace(-2, 3, 40):
+            scores = candidates.score.copy()
+            scores[i] = score
+            moved = replace(candidates, score=scores)
+            row.append(probabilities(calibration, moved[i], moved)[0])
+        assert (np.diff(row) > 0).all()
+        assert 0 < row[0] < row[-1] < 1
+
+
+def test_agreement_against_a_plain_loop() -> None:
+    candidates = some_detections(40)
+    expected = []
+    for i in range(40):
+        total = 0.0
+        for j in range(40):
+            near = iou(candidates.clipped[i], candidates.clipped[j]) >= AGREE
+            if near and (candidates.score[j] >= LOWEST):
+                total += float(np.exp(BETA * candidates.score[j]))
+        expected.append(np.log(max(total, np.exp(BETA * candidates.score[i]))) / BETA)
+    found = evidence(candidates, candidates)
+    np.testing.assert_allclose(found[:, EVIDENCE.index("agreement")], expected, atol=1e-12)
+
+
+def test_evidence_worked_by_hand() -> None:
+    """A window of 40 x 20 pixels, a quarter of it left of the image, in an image of 100 x 50."""
+    flags = np.array([[False, True, True, False], [False, True, True, True]])
+    box = np.array([[-10.0, 10.0, 30.0, 30.0]])
+    one = Detections(
+        np.array([0.5]), np.array(["car"]), np.array([0]), np.array([False]), box, box, box,
+        (flags,), (50, 100),
+    )  # fmt: skip
+    expected = [0.5, 0.5, 3 / 8, 1 / 4, np.log(600 / 5000), 0.4]
+    np.testing.assert_allclose(evidence(one, one), [expected])
+    nothing = one[:0]
+    assert evidence(nothing, nothing).shape == (0, len(EVIDENCE))
+
+
+def test_a_model_with_a_calibration_survives_the_file(tmp_path: Path) -> None:
+    hs.save(calibrated(), tmp_path / "car.safetensors")
+    back, model = hs.load(tmp_path / "car.safetensors").calibration, calibrated().calibration
+    assert back is not None
+    assert model is not None
+    np.testing.assert_array_equal(back.bias, model.bias)
+    np.testing.assert_array_equal(back.weights, model.weights)
+    assert back.scale == model.scale
+
+
+def test_a_model_without_calibration_loads_and_has_no_probabilities() -> None:
+    assert plain().calibration is None
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    found = hs.Detector(plain()).detect(image, -2)
+    assert len(found)
+    assert found.probability is None
+    both = hs.Detector([plain(), replace(calibrated(), label="cab")]).detect(image, -2).probability
+    assert both is not None
+    assert 0 < np.isnan(both).sum() < len(both)
+
+
+def test_a_strangers_calibration_is_refused() -> None:
+    good = some_calibration()
+    with pytest.raises(ModelError, match="calibration of 3 components"):
+        replace(plain(), calibration=some_calibration(components=3))
+    with pytest.raises(ModelError, match="NaN"):
+        replace(good, bias=good.bias * np.nan)
+    with pytest.raises(ModelError, match="weights must be"):
+        replace(good, weights=good.weights[:, :2])
+    with pytest.raises(ModelError, match="bias for each"):
+        replace(good, bias=good.bias[:1])
+    with pytest.raises(ModelError, match="score must not be negative"):
+        replace(good, weights=-np.abs(good.weights))
+    with pytest.raises(ModelError, match="float64"):
+        replace(good, bias=good.bias.astype(np.float32))
+    with pytest.raises(ModelError, match="scale"):
+        replace(good, scale=float("nan"))
+
+
+@pytest.mark.parametrize("method", ["greedy", "covering"])
+def test_calibration_changes_nothing_else_and_does_not_depend_on_the_threshold(method: str) -> None:
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    for threshold in (-1.4, -0.6):
+        before = hs.Detector(plain()).detect(image, threshold, method)
+        after = hs.Detector(calibrated()).detect(image, threshold, method)
+        np.testing.assert_array_equal(before.score, after.score)
+        np.testing.assert_array_equal(before.full, after.full)
+    low, high = (hs.Detector(calibrated()).detect(image, t) for t in (-1.4, -0.6))
+    assert low.probability is not None
+    assert high.probability is not None
+    assert 0 < len(high) < len(low)
+    np.testing.assert_array_equal(low.probability[: len(high)], high.probability)
+
+
+def test_other_flags_than_those_it_was_learnt_with_give_no_probability() -> None:
+    heads = [np.zeros((*c.weights.shape[:2], 3, 3, c.weights.shape[2]), np.float16)
+             for c in plain().components]  # fmt: skip
+    head = MaskHead(tuple(heads), tuple(h[..., 0, 0, 0].astype(np.float32) for h in heads), 0.0)
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    model = replace(calibrated(), head=head)
+    assert hs.Detector(model, "paper").detect(image, -2).probability is None
+    assert hs.Detector(model, "head").detect(image, -2).probability is not None
+
+
+def test_mirrored_detections_are_known_by_the_same_evidence() -> None:
+    found = some_detections(40)
+    boxes = mirror(found.window, 120)
+    flags = tuple(grid[:, ::-1] for grid in found.visibility)
+    there = replace(found, window=boxes, full=boxes, visible=boxes, visibility=flags)
+    np.testing.assert_allclose(evidence(found, found), evidence(there, there), atol=1e-12)
+
+
+def test_mirrored_images_give_the_same_probabilities() -> None:
+    """Every level is a whole number of cells wide, so that a mirrored window is a window."""
+    # Higher scores, so that many candidates agree.
+    louder = tuple(replace(c, bias=c.bias + 0.5) for c in plain().components)
+    model = replace(calibrated(), components=louder, pyramid=PyramidSettings(2.0, 2.0))
+    image = render_scenes(1, seed=5, classes=["car"], size=(384, 512)).image(0)
+    detector = hs.Detector(model)
+    here, there = detector.detect(image, -1.2), detector.detect(image[:, ::-1].copy(), -1.2)
+    assert here.probability is not None
+    assert there.probability is not None
+    # Half a window of padding is a block more on one side where windows are an odd number of blocks
+    # wide: beyond the border, what agrees may differ by a window.
+    inside = np.flatnonzero((clip(here.window, here.size) == here.window).all(1))
+    compared = 0
+    for i in inside:
+        same = np.abs(there.window - mirror(here.window[i], 512)).max(1) < 1e-6
+        same &= there.mirrored != here.mirrored[i]
+        for j in np.flatnonzero(same & (there.component == here.component[i])):
+            # To what single precision leaves of the scores.
+            assert here.probability[i] == pytest.approx(there.probability[j], rel=1e-4)
+            compared += 1
+    assert compared >= 0.9 * len(inside) > 5
+
+
+def test_parts_are_joined_with_what_is_known_of_each() -> None:
+    known = replace(some_detections(3), probability=np.array([0.1, 0.2, 0.3]))
+    joined = Detections.concatenate([known, some_detections(2)])
+    assert joined.probability is not None
+    np.testing.assert_array_equal(joined.probability, [0.1, 0.2, 0.3, np.nan, np.nan])
+    assert joined[1].probability == 0.2
+    rows = records(joined)
+    assert [row.get("probability") for row in rows] == [0.1, 0.2, 0.3, None, None]
+    with pytest.raises(ValueError, match="probability has 2 rows"):
+        replace(known, probability=np.zeros(2))
+
+
+def test_the_regression_against_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    inputs = np.column_stack([np.ones(400), rng.normal(size=(400, len(EVIDENCE)))])
+    true = np.array([-1, 1, 0.5, -1, 0.5, 0, 0.3])
+    right = rng.random(400) < 1 / (1 + np.exp(-inputs @ true))
+    weight = rng.uniform(0.5, 3, 400)
+    ridge = np.r_[0.0, np.ones(len(EVIDENCE))]
+    found = fit_logistic(inputs, right, weight, np.zeros(len(ridge)), ridge)
+    oracle = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000)
+    oracle.fit(inputs[:, 1:], right, sample_weight=weight)
+    np.testing.assert_allclose(found, np.r_[oracle.intercept_, oracle.coef_[0]], atol=1e-3)
+    # Evidence that speaks against what it should speak for is not used.
+    against = fit_logistic(inputs * np.r_[1, -1, np.ones(5)], right, weight, 0 * ridge, ridge)
+    assert against[1] == 0
+
+
+def test_a_component_without_detections_is_judged_like_the_others() -> None:
+    rng = np.random.default_rng(1)
+    known = rng.normal(size=(300, len(EVIDENCE)))
+    known[:, EVIDENCE.index("unseen")] = 0.3
+    right = known[:, 0] + rng.normal(size=300) > 1
+    judged = Judged(np.zeros(300, np.int64), known, right, np.ones(300))
+    calibration = fit(judged, 2)
+    assert calibration is not None
+    own, other = (calibration.probability(np.full(300, m), known) for m in (0, 1))
+    np.testing.assert_allclose(own, other, atol=0.05)
+    assert (calibration.weights[:, EVIDENCE.index("unseen")] == 0).all()
+    assert abs(own.sum() - right.sum()) < 0.05 * right.sum()
+    assert fit(replace(judged, right=np.zeros(300, bool)), 2) is None
+
+
+def test_what_is_right_is_what_voc_says() -> None:
+    truth = boxed([[10, 10, 50, 40], [60, 10, 100, 40]], difficult=[False, True])
+    empty = boxed([])
+    boxes = np.array([[10.0, 10, 50, 40], [60, 10, 100, 40], [5, 60, 30, 80], [12, 10, 52, 40]])
+    found = Detections(
+        np.array([0.9, 0.8, 0.7, 0.6]), np.full(4, "car"), np.array([0, 1, 1, 0]),
+        np.zeros(4, bool), boxes, boxes, boxes, tuple(np.ones((4, 3, 4), bool)), (90, 120),
+    )  # fmt: skip
+    judged = judge([truth, empty], [found, found], "car", 3.0)
+    # The fourth is suppressed by the first, the second is neither right nor wrong.
+    order = np.lexsort((judged.evidence[:, 0], judged.weight))[::-1]
+    np.testing.assert_array_equal(judged.right[order], [False, False, False, True, False])
+    np.testing.assert_array_equal(judged.weight[order], [3, 3, 3, 1, 1])
+    np.testing.assert_array_equal(judged.component[order], [0, 1, 1, 0, 1])
+
+
+def test_scores_are_brought_to_those_it_was_learnt_from() -> None:
+    """Of ten images without the class, one false alarm counts: the strongest."""
+    found = some_detections(5)
+    strong = replace(found, score=np.array([0.5, 0.2, 0, -0.5, -1]))
+    truths, images = [boxed([])] * 10, [strong, *[found[:0]] * 9]
+    own = alarms(truths, images, "car")
+    assert own == pytest.approx(1.5)
+    assert learn_scale([1.2, 0.9], own) == pytest.approx(0.7)
+    assert learn_scale([3.0], own) == 1
+    assert learn_scale([float("nan")], own) == learn_scale([1.0], float("nan")) == 1
+    assert np.isnan(alarms([boxed([[1, 1, 9, 9]])], [strong], "car"))
+    moved = replace(some_calibration(), scale=0.5)
+    same = replace(moved, scale=1.0)
+    half = replace(found, score=-1 + 0.5 * (found.score + 1))
+    np.testing.assert_allclose(
+        probabilities(moved, found, found), probabilities(same, half, half), rtol=1e-12
+    )
+
+
+def test_training_calibrates_on_images_that_the_halves_have_not_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenes = render_scenes(40, seed=5, classes=["car"], size=(160, 214))
+    seen: list[tuple[set[str], set[str]]] = []
+    real = learning._look_at
+
+    def watch(model, test, *rest):  # type: ignore[no-untyped-def]
+        seen.append((set(half[-1]), {truth.image for truth in test}))
+        return real(model, test, *rest)
+
+    half: list[list[str]] = []
+    trainer = learning.Trainer
+
+    def note(data, *rest):  # type: ignore[no-untyped-def]
+        half.append([truth.image for truth in data])
+        return trainer(data, *rest)
+
+    monkeypatch.setattr(learning, "_look_at", watch)
+    monkeypatch.setattr(learning, "Trainer", note)
+    model = hs.train(scenes, "car", tiny_settings(calibrate=True), cores=1)
+    assert len(half) == 2
+    assert not any(trained & tested for trained, tested in seen[:2])
+    assert set(half[0]) | set(half[1]) == {truth.image for truth in scenes}
+    assert model.calibration is not None
+    found = [hs.Detector(model).detect(scenes.image(i), -1) for i in range(len(scenes))]
+    known = [part.probability for part in found]
+    assert all(p is not None and ((p > 0) & (p < 1)).all() for p in known)
