@@ -1,5 +1,6 @@
 """Probabilities of detections: monotone, stored with their model, learnt from held-out halves."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from halfseen.model.calibration import EVIDENCE, RISING, Calibration
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 from halfseen.view.records import records
+from test_store import rewrite
 from tiny_training import boxed, tiny_settings
 
 SHIPPED = Path(hs.__file__).parent / "models" / "scenes-car-VIS.safetensors"
@@ -133,6 +135,27 @@ def test_a_strangers_calibration_is_refused() -> None:
         replace(good, bias=good.bias.astype(np.float32))
     with pytest.raises(ModelError, match="scale"):
         replace(good, scale=float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h, _: h["calibration"].update(evidence=["score"]), "a calibration by"),
+        (lambda h, _: h["calibration"].pop("scale"), "field 'scale' is missing"),
+        (lambda h, _: h["calibration"].update(scale=2), "scale must be"),
+        (lambda h, _: h.update(calibration=3), "not a valid halfseen model"),
+        (lambda _, t: t.pop("calibration.bias"), "tensor calibration.bias is missing"),
+        (lambda _, t: t.update({"calibration.bias": np.zeros(3)}), "bias for each"),
+    ],
+)
+def test_a_broken_calibration_is_refused_in_one_line(
+    tmp_path: Path, change: Callable[..., object], message: str
+) -> None:
+    hs.save(calibrated(), tmp_path / "car.safetensors")
+    rewrite(tmp_path / "car.safetensors", change)
+    with pytest.raises(ModelError, match=message) as caught:
+        hs.load(tmp_path / "car.safetensors")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("method", ["greedy", "covering"])

@@ -112,7 +112,7 @@ class Readers:
 
 class _Settings:
     def as_json(self) -> dict[str, Any]:
-        return {"masks": False}
+        return {"masks": False, "calibrate": False}
 
 
 # Enough of a trainer to tell whether a checkpoint is its own.
