@@ -321,3 +321,8 @@ def test_training_calibrates_on_images_that_the_halves_have_not_seen(
     found = [hs.Detector(model).detect(scenes.image(i), -1) for i in range(len(scenes))]
     known = [part.probability for part in found]
     assert all(p is not None and ((p > 0) & (p < 1)).all() for p in known)
+
+
+def test_a_model_of_too_few_images_to_be_halved_is_not_lost() -> None:
+    few = render_scenes(2, seed=1, classes=["car"])
+    assert learning.learn_calibration(few, calibrated(), tiny_settings()).calibration is None

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from halfseen.compute import map_images
 from halfseen.data.dataset import Dataset
 from halfseen.detections import Detections, GroundTruth
+from halfseen.errors import SettingsError, TrainingError
 from halfseen.evaluate.voc_ap import NEITHER, TRUE, match
 from halfseen.infer.calibration import LOWEST, MARGIN, evidence
 from halfseen.infer.detector import Detector
@@ -34,6 +36,8 @@ from halfseen.suppress import suppress
 
 if TYPE_CHECKING:
     from distributed import Client
+
+log = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +82,7 @@ def learn_calibration(
 ) -> Mixture:
     """The model with a calibration. `settings` are those it was learnt with, on this dataset.
 
-    Where too few of the held-out objects are found, the model comes back without.
+    Where half of the images are too few, the model comes back without.
     """
     settings = replace(
         settings or TrainSettings(), method=model.method, masks=model.head is not None,
@@ -88,8 +92,13 @@ def learn_calibration(
     parts, weaker = [], []
     for k, held in enumerate(folds):
         rest = np.sort(np.concatenate([fold for n, fold in enumerate(folds) if n != k]))
-        with Trainer(dataset[rest], model.label, settings, cores, cluster) as trainer:
-            half = trainer.run()
+        try:
+            with Trainer(dataset[rest], model.label, settings, cores, cluster) as trainer:
+                half = trainer.run()
+        except (SettingsError, TrainingError) as error:
+            # Too few objects, mostly. The model itself is learnt, and must not be lost.
+            log.warning("%s is not calibrated: half of the images: %s", model.label, error)
+            return replace(model, calibration=None)
         test = sparse(dataset[held], model.label)
         found = _look_at(half, test, cores, cluster)
         parts.append(judge(test.truths, found, model.label, SPARSE))
