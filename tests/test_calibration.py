@@ -1,5 +1,6 @@
 """Probabilities of detections: monotone, stored with their model, learnt from held-out halves."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -10,6 +11,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import halfseen as hs
+from halfseen.cli import run
+from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scenes
 from halfseen.detections import Detections
 from halfseen.errors import ModelError
@@ -21,6 +24,7 @@ from halfseen.learn.calibration import Judged, alarms, fit, fit_logistic, judge,
 from halfseen.model.calibration import EVIDENCE, RISING, Calibration
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
+from halfseen.model.store import save
 from halfseen.view.records import records
 from test_store import rewrite
 from tiny_training import boxed, tiny_settings
@@ -181,6 +185,45 @@ def test_other_flags_than_those_it_was_learnt_with_give_no_probability() -> None
     model = replace(calibrated(), head=head)
     assert hs.Detector(model, "paper").detect(image, -2).probability is None
     assert hs.Detector(model, "head").detect(image, -2).probability is not None
+
+
+def constant_head(model: Mixture, logit: float) -> MaskHead:
+    """Of all blocks the same logit of being hidden."""
+    shapes = [(*c.weights.shape[:2], 3, 3, c.weights.shape[2]) for c in model.components]
+    weights = tuple(np.zeros(shape, np.float16) for shape in shapes)
+    return MaskHead(weights, tuple(np.full(s[:2], logit, np.float32) for s in shapes), 0.0)
+
+
+@pytest.mark.parametrize("method", ["greedy", "covering"])
+def test_a_choice_knows_what_it_was_made_from(method: str) -> None:
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    detector = hs.Detector(replace(calibrated(), head=constant_head(plain(), 1.0)))
+    kept, candidates, suppression = detector.choose(image, -1.2, method)
+    plainly = detector.detect(image, -1.2, method)
+    np.testing.assert_array_equal(kept.full, plainly.full)
+    np.testing.assert_array_equal(kept.probability, plainly.probability)
+    assert len(kept) < len(candidates) == len(detector.candidates(image, -1.2))
+    assert candidates.score.min() >= -1.2
+    chosen = candidates[suppression.indices]
+    np.testing.assert_array_equal(chosen.full, kept.full)
+    np.testing.assert_array_equal(chosen.visible, kept.visible)
+    for here, there in zip(chosen.visibility, kept.visibility, strict=True):
+        np.testing.assert_array_equal(here, there)
+        assert not here.any()  # the head's
+
+
+def test_the_command_tells_how_likely(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, photo = tmp_path / "car.safetensors", tmp_path / "a.png"
+    save(calibrated(), model)
+    write_image(photo, render_scenes(1, seed=5, classes=["car"]).image(0))
+    assert run(["detect", str(model), str(photo), "--strong", "-1"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) > 1
+    assert all("% likely" in line for line in told[1:])
+    assert run(["detect", str(model), str(photo), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["detections"]
+    assert len(found) == len(told) - 1
+    assert all(0 <= row["probability"] <= 1 for row in found)
 
 
 def test_mirrored_detections_are_known_by_the_same_evidence() -> None:

@@ -5,8 +5,9 @@ Needs VOC, and a folder that `halfseen reproduce` has filled for the classes ask
     python benchmarks/voc/calibration.py VOC STUDY --train ids --test ids --folds FOLDER
 
 As `learn_calibration` does, each half of train is searched with models of the other half. BLT's
-flags tell only what lies outside the image. A run that was stopped goes on where it was; the last
-line printed is JSON.
+flags tell only what lies outside the image. FOLDER then also holds the study's models with their
+calibrations, CLASS-METHOD.safetensors. A run that was stopped goes on where it was; the last line
+printed is JSON.
 """
 
 import argparse
@@ -36,7 +37,7 @@ from halfseen.learn.calibration import (
 )
 from halfseen.learn.tuning import split_folds
 from halfseen.model.calibration import EVIDENCE
-from halfseen.model.store import load
+from halfseen.model.store import load, save
 from halfseen.reproduce import MOST, Study, candidates, detect_all, train_class
 from halfseen.suppress import suppress
 
@@ -129,6 +130,9 @@ def measure(study: Study, label: str, folder: Path) -> dict:
             ranks = [rank(*pair) for pair in zip(kept, found, strict=True)]
             best[method] = match(study.test, kept, label, rank=ranks)
             row["ap"][method][name] = ap(best[method])
+        # The last knows it all.
+        model = replace(load(study.model_path(label, method)), calibration=calibration)
+        save(model, folder / f"{label}-{method}.safetensors")
         row["reliability"][method] = reliability(best[method])
         row["weights"][method] = np.round(calibration.weights, 2).tolist()
     row["VIS against BLT, all"] = str(bootstrap_difference(best["BLT"], best["VIS"]))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -186,11 +186,13 @@ def _list_objects(found: Found, strong: float) -> None:
         f"{found.name}: {len(found.detections)} objects"
         + (f", {weak} of them weak and not listed" if weak else "")
     )
-    for label, score, seen, box in zip(
-        sure.label, sure.score, sure.visible_fraction, sure.visible, strict=True
+    likely = [float("nan")] * len(sure) if sure.probability is None else sure.probability
+    for label, score, known, seen, box in zip(
+        sure.label, sure.score, likely, sure.visible_fraction, sure.visible, strict=True
     ):
         place = " ".join(f"{value:5.0f}" for value in box)
-        print(f"  {label:12} {score:6.2f}  {seen:4.0%} seen  at {place}", flush=True)
+        sureness = "" if math.isnan(known) else f"  {known:4.0%} likely"
+        print(f"  {label:12} {score:6.2f}{sureness}  {seen:4.0%} seen  at {place}", flush=True)
 
 
 class Look:
@@ -232,14 +234,13 @@ class Look:
     def _look(self, photo: Photo) -> Found:
         from halfseen.cli.formats import Found
         from halfseen.data.image import write_image
-        from halfseen.suppress import suppress
         from halfseen.view.draw import draw_detections
         from halfseen.view.records import records
 
         image = photo.pixels()
-        candidates = self.detector.candidates(image, self.threshold)
-        choice = suppress(candidates, self.method, **self.settings)
-        kept = replace(candidates[choice.indices], score=choice.rank)
+        kept, candidates, choice = self.detector.choose(
+            image, self.threshold, self.method, **self.settings
+        )
         suppressed: list[dict[str, Any]] = []
         if self.explain:
             place = {int(index): k for k, index in enumerate(choice.indices)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.responses import ModelSearch, Windows
 from halfseen.model.mixture import Mixture
 from halfseen.suppress import suppress
+from halfseen.suppress.interpretation import Interpretation
 
 Image = NDArray[np.uint8] | str | PathLike[str]
 Visibility = Literal["default", "head", "paper"]
@@ -34,6 +35,14 @@ BY_FLAGS = ("covering",)
 # dynamic threshold), and every image would fault its arrays in again, for a third of its time. This
 # block is never touched, so it costs nothing; its release raises the threshold.
 np.empty(31 << 20, np.uint8)
+
+
+class Choice(NamedTuple):
+    """What suppression kept of an image's candidates."""
+
+    kept: Detections
+    candidates: Detections
+    suppression: Interpretation
 
 
 class Detector:
@@ -99,26 +108,34 @@ class Detector:
         An image smaller than every window gives no detections. Calibrated models also give each
         detection a `probability`; it depends neither on the threshold nor on the rank.
         """
+        return self.choose(image, threshold, method, **settings).kept
+
+    def choose(
+        self, image: Image, threshold: float = -1.0, method: str = "greedy", **settings: Any
+    ) -> Choice:
+        """The same as `detect`, with what was chosen from and why."""
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
         # Candidates below the threshold have a say in the probability of those above it.
         calibrated = any(c is not None for c in self._calibrations)
         parts, seen = self._search(pixels, min(threshold, LOWEST) if calibrated else threshold)
         owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        found = Detections.concatenate(parts)
-        order = np.argsort(-found.score, kind="stable")
-        found, owner = found[order], owner[order]
-        candidates = found
-        if calibrated:
-            found = found[: int((found.score >= threshold).sum())]
+        everything = Detections.concatenate(parts)
+        order = np.argsort(-everything.score, kind="stable")
+        everything, owner = everything[order], owner[order]
+        found = everything[: int((everything.score >= threshold).sum())]
         if method in BY_FLAGS:
             found = self._with_masks(pixels, found, owner[: len(found)], seen)
-        kept = suppress(found, method, **settings)
-        result, own = found[kept.indices], owner[kept.indices]
-        if method not in BY_FLAGS:
-            result = self._with_masks(pixels, result, own, seen)
+        suppression = suppress(found, method, **settings)
+        kept, own = found[suppression.indices], owner[suppression.indices]
+        if method not in BY_FLAGS and any(self._maskers):
+            kept = self._with_masks(pixels, kept, own, seen)
+            flags = list(found.visibility)
+            for i, grid in zip(suppression.indices, kept.visibility, strict=True):
+                flags[i] = grid
+            found = with_flags(found, flags)
         if calibrated:
-            result = self._with_probability(result, own, candidates, owner)
-        return replace(result, score=kept.rank)
+            kept = self._with_probability(kept, own, everything, owner)
+        return Choice(replace(kept, score=suppression.rank), found, suppression)
 
     def candidates(self, image: Image, threshold: float = -1.0) -> Detections:
         """Every window that reaches the threshold, best first, before suppression.
