@@ -52,7 +52,7 @@ KNOWN = {
     "all but unseen": tuple(name for name in EVIDENCE if name != "unseen"),
     "all": EVIDENCE,
 }
-# Shares of the detections by falling probability, in which the promise is compared with the truth.
+# Lower ends of the bins of probability in which the promise is compared with the truth.
 BINS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.0)
 
 
