@@ -151,8 +151,10 @@ class Detector:
         """The candidates of each model apart, best first; at most so many, which costs less."""
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
         found, seen = self._search(pixels, threshold, most)
+        if most is not None:
+            found = [part[:most] for part in found]
         return [
-            self._with_masks(pixels, part[:most], np.full(len(part[:most]), m), seen)
+            self._with_masks(pixels, part, np.full(len(part), m), seen)
             for m, part in enumerate(found)
         ]
 
@@ -220,6 +222,8 @@ class Detector:
         seen: list[SeenLevels],
     ) -> Detections:
         """The detections, each of the model that owns it, with the flags of the mask heads."""
+        if not any(self._maskers):
+            return found
         flags = list(found.visibility)
         masked = False
         for group, looked in zip(self._groups, seen, strict=True):
@@ -285,51 +289,57 @@ class Detector:
         found = searches[m].windows()
         if not any(len(windows.y) for windows in found):
             return Detections.empty(size)
-        parts = []
+        # Of each template with windows: which it is, scores, flags, window, full and seen boxes.
+        which, scores, boxes = [], [], []
+        grids: list[NDArray[np.bool_]] = []
         for (index, mirrored, template), windows, keep in zip(
             self._templates[m], found, _best_at_place(found), strict=True
         ):
-            if not keep.any():
+            if not len(keep):
                 continue
             rows, cols = template.shape
             flags = windows.flags[keep]
-            boxes = np.empty((3, len(flags), 4))
-            boxes[0], boxes[1], boxes[2] = (0, 0, cols, rows), template.box, extent(flags)
-            window, full, seen = place_boxes(
-                windows.y[keep], windows.x[keep], template.shape, boxes, model.descriptor,
+            blocks = np.empty((3, len(keep), 4))
+            blocks[0], blocks[1], blocks[2] = (0, 0, cols, rows), template.box, extent(flags)
+            placed = place_boxes(
+                windows.y[keep], windows.x[keep], template.shape, blocks, model.descriptor,
                 scales[windows.level[keep]],
             )  # fmt: skip
-            count = len(flags)
-            parts.append(
-                Detections(
-                    windows.score[keep].astype(np.float64),
-                    np.full(count, model.label),
-                    np.full(count, index),
-                    np.full(count, mirrored),
-                    window,
-                    full,
-                    contract(full, seen, size),
-                    tuple(flags),
-                    size,
-                )
-            )
-        return Detections.concatenate(parts).sorted()
+            which.append(np.full((len(keep), 2), (index, mirrored)))
+            scores.append(windows.score[keep])
+            boxes.append(placed)
+            grids.extend(flags)
+        score = np.concatenate(scores).astype(np.float64)
+        order = np.argsort(-score, kind="stable")
+        component, mirrors = np.concatenate(which)[order].T
+        window, full, seen = np.concatenate(boxes, axis=1)[:, order]
+        return Detections(
+            score[order],
+            np.full(len(order), model.label),
+            component,
+            mirrors.astype(bool),
+            window,
+            full,
+            contract(full, seen, size),
+            tuple(grids[i] for i in order),
+            size,
+        )
 
 
 def _size(pixels: NDArray[np.uint8]) -> tuple[int, int]:
     return pixels.shape[0], pixels.shape[1]
 
 
-def _best_at_place(found: list[Windows]) -> list[NDArray[np.bool_]]:
-    """For each template's windows, whether no other template scores higher at the same place."""
+def _best_at_place(found: list[Windows]) -> list[NDArray[np.intp]]:
+    """Of each template's windows those that no other template beats at the same place."""
     level, y, x, score = (
         np.concatenate([getattr(windows, name) for windows in found])
         for name in ("level", "y", "x", "score")
     )
-    order = np.lexsort((-score, x, y, level))
-    place = np.stack([level, y, x])[:, order]
-    first = np.ones(len(order), bool)
-    first[1:] = (place[:, 1:] != place[:, :-1]).any(0)
+    place = (level * (y.max() + 1) + y) * (x.max() + 1) + x
+    order = np.lexsort((-score, place))
+    first = np.diff(place[order], prepend=-1) > 0
     keep = np.zeros(len(order), bool)
     keep[order[first]] = True
-    return np.split(keep, np.cumsum([len(windows.y) for windows in found])[:-1])
+    parts = np.split(keep, np.cumsum([len(windows.y) for windows in found])[:-1])
+    return [np.flatnonzero(part) for part in parts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,13 @@ class Planes:
     sizes: tuple[tuple[int, int], ...]
     even: Floats
     odd: Floats | None
+
+    @cached_property
+    def levels(self) -> NDArray[np.int64]:
+        """(L, 3): how many blocks lie before each level, its height and its width."""
+        size = np.array(self.sizes, np.int64).reshape(-1, 2)
+        blocks = size[:, 0] * size[:, 1]
+        return np.column_stack([np.cumsum(blocks) - blocks, size])
 
     @staticmethod
     def of(features: Floats, basis: MirrorBasis | None = None) -> Planes:

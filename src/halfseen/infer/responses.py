@@ -19,7 +19,7 @@ Floats = NDArray[np.float32]
 # Windows that wait to be solved: a whole photo's, so that it is done once for all levels.
 WAITING_BYTES = 16 << 20
 # Passes of the chain bound before a window is solved, at most. A pass costs a twentieth of a cut.
-PASSES = 4
+PASSES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +102,7 @@ class Search:
     def look(self, planes: Planes, which: Sequence[int] | None = None) -> None:
         """Adds the windows of these levels, or of some of them."""
         component = self.component
-        size = np.array(planes.sizes, np.int64).reshape(-1, 2)
-        levels = np.column_stack([np.cumsum(size.prod(1)) - size.prod(1), size])
-        levels = levels if which is None else levels[list(which)]
+        levels = planes.levels if which is None else planes.levels[list(which)]
         before = sum(map(len, self._sizes))
         self._sizes.append(levels[:, 1:])
         some = max(WAITING_BYTES // (4 * len(self._even)), 1)
