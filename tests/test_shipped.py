@@ -3,6 +3,7 @@
 import json
 import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from halfseen.cli import run
 from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scene
 from halfseen.errors import ModelError
+from halfseen.model.calibration import EVIDENCE, Calibration
 from halfseen.model.shipped import FOLDER, find_model, shipped
 from halfseen.paper import CLASSES
 
@@ -120,17 +122,29 @@ def test_a_reproduction_becomes_models_and_their_card(
     hs.save(hs.load("horse"), out / "horse.safetensors")  # of an earlier study
     scores = {"car": {"BLT": 30.0, "VIS": 31.25, "VIS+NMS": 32.0}, "bus": {"VIS": 4.0}}
     (study / "results.json").write_text(json.dumps(scores))
-    words = [str(study), "--out", str(out), "--card", str(card), "--test", "these images"]
+    # The calibrated models are elsewhere, with what calibration brings.
+    calibrated = tmp_path / "calibrated"
+    calibrated.mkdir()
+    known = Calibration(np.zeros(2), np.ones((2, len(EVIDENCE))), 0.5)
+    for name, ap in (("car", 35.5), ("bus", 7.0)):
+        path = calibrated / f"{name}-VIS.safetensors"
+        hs.save(replace(hs.load(name), calibration=known), path)
+        (calibrated / f"{name}.json").write_text(json.dumps({"ap": {"VIS": {"all": ap}}}))
+    words = [str(study), "--out", str(out), "--card", str(card), "--test", "these images",
+             "--calibrated", str(calibrated)]  # fmt: skip
     monkeypatch.setattr(sys, "argv", [str(SHIP), *words])
     runpy.run_path(str(SHIP), run_name="__main__")
     assert list(shipped(out)) == ["bus", "car"]
-    for name in ("car", "bus"):
+    for name, ap in (("car", 35.5), ("bus", 7.0)):
         again, before = hs.load(out / f"{name}.safetensors"), hs.load(name)
-        assert again.training["tested"] == {"data": "these images", "ap": scores[name]["VIS"]}
+        tested = {"data": "these images", "ap": scores[name]["VIS"], "ap_by_probability": ap}
+        assert again.training["tested"] == tested
+        assert again.calibration is not None
+        assert again.calibration.scale == 0.5
         for one, other in zip(again.components, before.components, strict=True):
             np.testing.assert_array_equal(one.weights, other.weights)
     text = card.read_text()
     assert "AP under 10: bus." in text
-    assert "| car | 30.0 | 31.2 | 32.0 |" in " ".join(text.split())
+    assert "| car | 30.0 | 31.2 | 35.5 | 32.0 |" in " ".join(text.split())
     assert "{" not in text
     assert "wrote 2 models" in capsys.readouterr().out

@@ -1,10 +1,11 @@
 """Puts a reproduction's models into the package, and writes their model card.
 
-    python benchmarks/voc/ship_models.py reproduction/default
+    python benchmarks/voc/ship_models.py reproduction/default --calibrated calibration
 
 Every CLASS-VIS.safetensors of the folder becomes src/halfseen/models/voc/CLASS.safetensors, with
 its average precision on the test images from the folder's results.json noted in the file; shipped
-models of other classes are removed. docs/models.md is written anew from model_card.md, beside this
+models of other classes are removed. With `--calibrated`, a folder that calibration.py has filled,
+the models are taken from there, and must be there. docs/models.md is written anew from model_card.md, beside this
 script, and the same figures.
 """
 
@@ -22,7 +23,8 @@ from halfseen.model.store import load, save
 
 CARD = Path(__file__).parents[2] / "docs" / "models.md"
 METHOD = "VIS"
-COLUMNS = ("BLT", "VIS", "VIS+NMS")
+PROBABILITY = "VIS by probability"
+COLUMNS = ("BLT", "VIS", PROBABILITY, "VIS+NMS")
 POOR = 10.0  # AP in percent below which a model is of little use by itself
 TEXT = Path(__file__).with_name("model_card.md")
 
@@ -30,6 +32,7 @@ TEXT = Path(__file__).with_name("model_card.md")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("study", type=Path, help="a folder that `halfseen reproduce` filled")
+    parser.add_argument("--calibrated", type=Path, help="a folder that calibration.py filled")
     parser.add_argument("--results", type=Path, help="default: STUDY/results.json")
     parser.add_argument("--train", default="VOC 2010 train", help="what they were learnt from")
     parser.add_argument("--test", default="VOC 2010 val (5,105 images)", help="of the results")
@@ -38,7 +41,10 @@ def main() -> None:
     options = parser.parse_args()
     results = options.results or options.study / "results.json"
     scores = json.loads(results.read_text()) if results.exists() else {}
-    models = ship(options.study, options.out, scores, options.test)
+    for label in scores if options.calibrated else ():
+        row = json.loads((options.calibrated / f"{label}.json").read_text())
+        scores[label][PROBABILITY] = row["ap"][METHOD]["all"]
+    models = ship(options.calibrated or options.study, options.out, scores, options.test)
     write_atomically(options.card, card(models, scores, options).encode())
     print(f"wrote {len(models)} models into {options.out}, and {options.card}")
 
@@ -56,7 +62,8 @@ def ship(
     models = {}
     for label, file in sorted(files.items()):
         model = load(file)
-        tested = {"data": test, "ap": scores.get(label, {}).get(METHOD)}
+        own = scores.get(label, {})
+        tested = {"data": test, "ap": own.get(METHOD), "ap_by_probability": own.get(PROBABILITY)}
         models[label] = replace(model, training={**model.training, "tested": tested})
         save(models[label], out / f"{label}{SUFFIX}")
     for label, path in shipped(out).items():
