@@ -5,8 +5,8 @@
 Every CLASS-VIS.safetensors of the folder becomes src/halfseen/models/voc/CLASS.safetensors, with
 its average precision on the test images from the folder's results.json noted in the file; shipped
 models of other classes are removed. With `--calibrated`, a folder that calibration.py has filled,
-the models are taken from there, and must be there. docs/models.md is written anew from model_card.md, beside this
-script, and the same figures.
+the models are taken from there, and must be there. docs/models.md is written anew from
+model_card.md, beside this script, and the same figures.
 """
 
 import argparse
