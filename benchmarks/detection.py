@@ -135,17 +135,17 @@ def our_model(scenes: Dataset, image: Image) -> tuple[Mixture, int]:
 
 def windows_solved(model: Mixture, image: Image) -> int:
     """How many windows the bounds leave for exact visibility."""
-    solve, counts = responses.infer_visibility, [0]
+    solve, counts = responses.solve, [0]
 
-    def counting(blocks: Any, *rest: Any) -> Any:
-        counts.append(len(blocks))
-        return solve(blocks, *rest)
+    def counting(problem: Any) -> Any:
+        counts.append(len(problem[0]))
+        return solve(problem)
 
-    responses.infer_visibility = counting
+    responses.solve = counting
     try:
         hs.Detector(model).candidates(image)
     finally:
-        responses.infer_visibility = solve
+        responses.solve = solve
     return sum(counts)
 
 

@@ -76,6 +76,51 @@ def test_an_error_in_a_part_ends_the_work(cores: int) -> None:
         assert each(str, []) == []
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+def test_an_interrupt_is_not_lost_behind_another_error(cores: int) -> None:
+    main, done = threading.get_ident(), []
+    together = threading.Barrier(cores)
+
+    def work(item: int) -> None:
+        if item < cores:
+            together.wait(9)
+            raise KeyboardInterrupt if threading.get_ident() == main else ValueError
+        done.append(item)
+
+    with pytest.raises(KeyboardInterrupt), spread(cores) as each:
+        each(work, range(1000))
+    assert len(done) < 900
+
+
+def test_compiled_products_use_one_thread_on_several() -> None:
+    """In a process of its own, in which no library is loaded yet."""
+    code = """
+import numpy as np, halfseen as hs
+from dataclasses import replace
+from threadpoolctl import threadpool_info
+from halfseen.compute import map_images
+from halfseen.infer import detector
+model = hs.load("car")
+told = []
+real = detector.Detector._detections
+def telling(self, *rest):
+    found = real(self, *rest)
+    told.extend(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
+    return found
+detector.Detector._detections = telling
+image = np.zeros((150, 200, 3), np.uint8)
+both = hs.Detector([model, replace(model, label="cab")], cores=2)
+both.detect(image)
+list(map_images(lambda _: both.detect(image), range(2), 2))
+print(sorted(set(told)))
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"},
+    )  # fmt: skip
+    assert found.stdout.strip() == "[1]"
+
+
 @pytest.mark.parametrize("cores", [1, 3])
 def test_work_stays_a_bounded_number_ahead(cores: int) -> None:
     taken = 0

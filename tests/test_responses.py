@@ -286,6 +286,61 @@ def test_a_search_of_several_levels_finds_what_each_holds(visibility: bool) -> N
     assert set(found.level) >= {0, 1, 2}
 
 
+@pytest.mark.parametrize("visibility", [False, True])
+def test_two_sides_of_many_levels_are_the_same_in_parts(
+    visibility: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    basis = MirrorBasis(np.array(FLIPS[0]))
+    component = template((3, 4), 9)
+    levels = [level(size, 20 + k) for k, size in enumerate([(12, 15), (4, 30), (3, 4), (14, 9)])]
+    planes = Planes.join([Planes.of(features, basis) for features in levels])
+
+    def search() -> list[Windows]:
+        own = Search(component, -0.2, 0.05, visibility, basis=basis)
+        own.look(planes)
+        return own.windows()
+
+    whole = search()
+    assert all(len(windows.y) > 20 for windows in whole)
+    monkeypatch.setattr(responses, "WAITING_BYTES", 1 << 8)
+    places = []
+    monkeypatch.setattr(
+        responses, "search_levels", lambda *a: places.append(a[-3:-1]) or search_levels(*a)
+    )
+    for part, expected in zip(search(), whole, strict=True):
+        assert_same(part, expected, atol=1e-5)
+    assert {first for first, _ in places} >= {0, 1, 3}
+    assert any(first > 0 and y > 0 for first, y in places)
+
+
+@pytest.mark.parametrize("most", [1, 7, 40])
+def test_the_best_few_places_of_two_sides_are_the_best_of_all(most: int) -> None:
+    basis = MirrorBasis(np.array(FLIPS[0]))
+    component = template((3, 4), 9)
+    features = level((14, 16), 30)
+    found = []
+    for limit in (None, most):
+        search = Search(component, -0.4, 0.05, True, limit, basis)
+        search.look(Planes.of(features, basis))
+        best: dict[tuple[int, int], float] = {}
+        for windows in search.windows():
+            for y, x, score in zip(windows.y, windows.x, windows.score, strict=True):
+                best[y, x] = max(best.get((y, x), -np.inf), score)
+        found.append(np.sort(list(best.values()))[::-1])
+    assert len(found[0]) > 50
+    np.testing.assert_allclose(found[1][:most], found[0][:most], rtol=0)
+
+
+@pytest.mark.parametrize("visibility", [False, True])
+@pytest.mark.parametrize("factor", [1e38, -1e38])
+def test_scores_beyond_single_precision_are_refused(visibility: bool, factor: float) -> None:
+    component = template((3, 4), 9)
+    sign = np.where(np.random.default_rng(0).random(component.weights.shape) < 0.5, 1, -1)
+    weights = (factor * sign).astype(np.float32)
+    with pytest.raises(ModelError, match="too large"), np.errstate(all="ignore"):
+        find_windows(level((9, 11)) * 10, replace(component, weights=weights), -1, 0.05, visibility)
+
+
 @pytest.mark.parametrize("most", [1, 7, 40, 10**6])
 @pytest.mark.parametrize("visibility", [False, True])
 def test_the_best_few_are_the_best_of_all(visibility: bool, most: int) -> None:

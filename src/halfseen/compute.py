@@ -132,25 +132,32 @@ def _share_out(
                 number, item = todo.pop()
             except IndexError:  # another thread took the last
                 return
-            try:
-                results[number] = function(item)
-            except BaseException:
-                todo.clear()
-                raise
+            results[number] = function(item)
+
+    def work_or_end() -> None:
+        try:
+            work()
+        except BaseException:
+            todo.clear()  # nothing else is begun
+            raise
 
     count = len(todo)
-    futures = [pool.submit(work) for _ in range(min(others, count - 1))]
+    futures: list[Future[None]] = []
     try:
+        futures += [pool.submit(work_or_end) for _ in range(min(others, count - 1))]
         work()
-    finally:
-        for future in futures:
-            future.result()
+    except BaseException:
+        todo.clear()
+        raise  # this thread's own error, an interrupt among them; the pool's end waits for the rest
+    for future in futures:
+        future.result()
     return [results[number] for number in range(count)]
 
 
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
     """Looks for the libraries once: it takes as long as a small image."""
+    import scipy.linalg.cython_blas  # noqa: F401  (compiled products use it, and load it late)
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -201,10 +208,8 @@ def _map(
     cores: int,
     on_done: Callable[[int], None] | None,
 ) -> Iterator[Result]:
-    from threadpoolctl import threadpool_limits
-
     run = _in_this_thread if cores == 1 else _on_threads
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _blas().limit(limits=1, user_api="blas"):
         yield from _counted(run(function, items, cores), on_done)
 
 

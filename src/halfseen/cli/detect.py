@@ -186,12 +186,13 @@ def _list_objects(found: Found, strong: float) -> None:
         f"{found.name}: {len(found.detections)} objects"
         + (f", {weak} of them weak and not listed" if weak else "")
     )
-    likely = [float("nan")] * len(sure) if sure.probability is None else sure.probability
+    likely = [math.nan] * len(sure) if sure.probability is None else sure.probability
     for label, score, known, seen, box in zip(
         sure.label, sure.score, likely, sure.visible_fraction, sure.visible, strict=True
     ):
         place = " ".join(f"{value:5.0f}" for value in box)
-        sureness = "" if math.isnan(known) else f"  {known:4.0%} likely"
+        told = "" if math.isnan(known) else f"{known:4.0%} likely"
+        sureness = "" if sure.probability is None else f"  {told:11}"
         print(f"  {label:12} {score:6.2f}{sureness}  {seen:4.0%} seen  at {place}", flush=True)
 
 
@@ -243,6 +244,9 @@ class Look:
         )
         suppressed: list[dict[str, Any]] = []
         if self.explain:
+            if any(model.head is not None for model in self.detector.models):
+                # The same, with the masks of what was suppressed.
+                candidates = self.detector.candidates(image, self.threshold)
             place = {int(index): k for k, index in enumerate(choice.indices)}
             for i, record in enumerate(records(candidates)):
                 if i not in place:

@@ -18,7 +18,7 @@ CSV_FIELDS = (
     "image", "label", "score",
     "full_x1", "full_y1", "full_x2", "full_y2",
     "visible_x1", "visible_y1", "visible_x2", "visible_y2",
-    "visible_fraction", "component", "mirrored",
+    "visible_fraction", "component", "mirrored", "probability",
 )  # fmt: skip
 
 
@@ -104,6 +104,7 @@ class Csv(_Streamed):
         for row in [] if found.detections is None else records(found.detections):
             values: list[Any] = [row["label"], row["score"], *row["full"], *row["visible"]]
             values += [row["visible_fraction"], row["component"], int(row["mirrored"])]
+            values.append(row.get("probability", ""))
             table.writerow([found.name, *values])
         self.write(lines.getvalue())
 

@@ -72,7 +72,18 @@ def _decode_parquet(content: bytes) -> list[Record]:
         rows = parquet.read_table(pa.BufferReader(content)).to_pylist()
     except (OSError, ValueError) as error:
         raise HalfseenError(f"not a Parquet file: {error}") from None
-    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+    return [_without_empty(row) for row in rows]
+
+
+def _without_empty(row: Record) -> Record:
+    """The same without empty fields, its detections' too."""
+    known = {name: value for name, value in row.items() if value is not None}
+    for name in known.keys() & {"detections", "suppressed"}:
+        known[name] = [
+            {field: value for field, value in found.items() if value is not None or field == "by"}
+            for found in known[name]
+        ]
+    return known
 
 
 def _schema(pa: Any) -> Any:
@@ -80,7 +91,7 @@ def _schema(pa: Any) -> Any:
     detection = [
         ("label", pa.string()), ("score", pa.float64()), ("full", box), ("visible", box),
         ("visible_fraction", pa.float64()), ("component", pa.int64()), ("mirrored", pa.bool_()),
-        ("window", box), ("visibility", pa.list_(pa.string())),
+        ("window", box), ("visibility", pa.list_(pa.string())), ("probability", pa.float64()),
     ]  # fmt: skip
     dropped = [*detection, ("by", pa.int64()), ("overlap", pa.float64())]
     return pa.schema(

@@ -38,7 +38,11 @@ np.empty(31 << 20, np.uint8)
 
 
 class Choice(NamedTuple):
-    """What suppression kept of an image's candidates."""
+    """What suppression kept of an image's candidates.
+
+    The flags of `candidates` are those that suppression saw: of methods that look at none, the
+    paper's.
+    """
 
     kept: Detections
     candidates: Detections
@@ -127,12 +131,8 @@ class Detector:
             found = self._with_masks(pixels, found, owner[: len(found)], seen)
         suppression = suppress(found, method, **settings)
         kept, own = found[suppression.indices], owner[suppression.indices]
-        if method not in BY_FLAGS and any(self._maskers):
+        if method not in BY_FLAGS:
             kept = self._with_masks(pixels, kept, own, seen)
-            flags = list(found.visibility)
-            for i, grid in zip(suppression.indices, kept.visibility, strict=True):
-                flags[i] = grid
-            found = with_flags(found, flags)
         if calibrated:
             kept = self._with_probability(kept, own, everything, owner)
         return Choice(replace(kept, score=suppression.rank), found, suppression)
@@ -205,8 +205,8 @@ class Detector:
         may fit one that is too small for all of this one's.
         """
         if m not in searches:
-            # A window that is not among the `most` best of its template has as many better places,
-            # so it is not among the model's best either.
+            # A window that is not among the best of its component has `most` better places, so it
+            # is not among the model's best either.
             basis = self._bases[m]
             searches[m] = ModelSearch(self.models[m], threshold, basis, most, blank=False)
         planes = levels[self._bases[m]]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.errors import ModelError
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.visibility import bound, solve, trusted
 from halfseen.infer.windows import find_outside, search_levels
@@ -60,7 +61,8 @@ class Search:
     windows or less, so that the paper's is not needed before it; of those, further passes of it
     leave few that a cut then finds below the threshold.
 
-    With `most`, windows that are not among the `most` best of their side may be left out: the most
+    With `most`, windows that are not among the best may be left out, of both sides together twice
+    `most`: no place has more than two, so they are the best of at least `most` places. The most
     promising are solved first, and what cannot reach the best so far need not be solved at all.
 
     Without `blank`, windows of which nothing is visible are left out. All of them score alike,
@@ -85,7 +87,6 @@ class Search:
         if basis is not None:
             self._even, self._odd = weights @ basis.even.T, weights @ basis.odd.T
         self._sides = 1 if basis is None else 2
-        # The best of both sides together are at least the `most` best of each.
         self._most = None if most is None else self._sides * most
         self._best = np.zeros(0, np.float32)  # scores of the best so far
         # Bounds are summed in single precision; features have a norm of about 1.
@@ -134,6 +135,10 @@ class Search:
         found, sums, blocks = (np.concatenate(part) for part in zip(*self._waiting, strict=True))
         self._waiting.clear()
         self._bytes = 0
+        if not np.isfinite(sums).all():
+            raise ModelError("scores are beyond what single precision holds: weights are too large")
+        if not len(found):
+            return
         if not self.visibility:
             self._found.append((found, sums, ~self._outside(found)))
             return
@@ -144,7 +149,7 @@ class Search:
         grids = blocks[order].reshape(outside.shape)
         u, alpha = self.component.u, self.alpha
         constant = self.component.bias + self.component.u_t * outside.sum((1, 2))
-        above = self._enough - constant.max(initial=-np.inf)
+        above = self._enough - constant.max()
         bounds = constant + bound(trusted(grids, u, alpha, outside), PASSES, above)
         near = np.flatnonzero(bounds >= self._enough)
         score = np.full(len(near), -np.inf, np.float32)
@@ -154,7 +159,8 @@ class Search:
             value, flags[part] = solve(trusted(grids[some], u, alpha, outside[some]))
             counts = self.blank | flags[part].any((1, 2))
             score[part] = np.where(counts, value + constant[some], -np.inf)
-        keep = (score >= self.threshold) & (score > -np.inf)
+        # As a double: single precision would round a threshold up or down.
+        keep = (score >= np.float64(self.threshold)) & (score > -np.inf)
         self._found.append((found[near[keep]], score[keep], flags[keep]))
 
     def _outside(self, found: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -18,8 +18,8 @@ LANES = 16
 
 
 @njit(cache=True, nogil=True, inline="always")
-def corner(place: Any, blocks: int) -> Any:
-    """First block of a window, or of windows, along one axis."""
+def corner(place: int, blocks: int) -> int:
+    """First block of a window along one axis."""
     return place - (blocks + 1) // 2
 
 
@@ -137,7 +137,8 @@ def _search_level(
             for x in range(width + 1):
                 gain = total[side, x]
                 score = np.float32(bias + u_t * blocks + per_column * columns[x] + gain)
-                if not score >= enough or (visibility and not blank and gain <= 0):
+                # What is no number goes on, to be told of.
+                if score < enough or (visibility and not blank and gain <= 0):
                     continue
                 if count == len(value):
                     found, value, taken = _grown(found), _grown(value), _grown(taken)
@@ -155,7 +156,8 @@ def _any_reaches(
     total: Floats, columns: Floats, constant: float, per_column: float, enough: float
 ) -> bool:
     """Whether one of a row of windows may reach `enough`, up to rounding; of most rows none may."""
-    low, factor = np.float32(enough - constant - 1e-3), np.float32(per_column)
+    rounding = 1e-5 * (abs(enough) + abs(constant) + abs(per_column) * len(columns))
+    low, factor = np.float32(enough - constant - rounding), np.float32(per_column)
     count = 0
     for x in range(len(total)):
         count += not total[x] + factor * columns[x] < low

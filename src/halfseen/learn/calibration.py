@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -80,12 +80,13 @@ def learn_calibration(
     cores: int | None = None,
     cluster: str | Client | None = None,
 ) -> Mixture:
-    """The model with a calibration. `settings` are those it was learnt with, on this dataset.
+    """The model with a calibration. `dataset` is what it was learnt from.
 
+    settings   those it was learnt with, if not the ones that its file tells
     Where half of the images are too few, the model comes back without.
     """
     settings = replace(
-        settings or TrainSettings(), method=model.method, masks=model.head is not None,
+        settings or settings_of(model), method=model.method, masks=model.head is not None,
         pyramid=model.pyramid, doubling=0.0,
     )  # fmt: skip
     folds = split_folds(dataset, model.label, FOLDS, settings.seed)
@@ -99,16 +100,38 @@ def learn_calibration(
             # Too few objects, mostly. The model itself is learnt, and must not be lost.
             log.warning("%s is not calibrated: half of the images: %s", model.label, error)
             return replace(model, calibration=None)
+        if len(half.components) != len(model.components):
+            raise SettingsError(
+                f"a model of {len(model.components)} components, but these settings make "
+                f"{len(half.components)}: give those it was learnt with"
+            )
         test = sparse(dataset[held], model.label)
         found = _look_at(half, test, cores, cluster)
         parts.append(judge(test.truths, found, model.label, SPARSE))
         weaker.append(alarms(test.truths, found, model.label))
     calibration = fit(Judged.stack(parts), len(model.components))
-    if calibration is not None:
+    if calibration is None:
+        log.warning(
+            "%s is not calibrated: fewer than %d objects are found", model.label, LEAST_RIGHT
+        )
+    else:
         found = _look_at(model, test, cores, cluster)
         scale = learn_scale(weaker, alarms(test.truths, found, model.label))
         calibration = replace(calibration, scale=scale)
     return replace(model, calibration=calibration)
+
+
+def settings_of(model: Mixture) -> TrainSettings:
+    """The settings that a model's file tells of; the default's where it tells none."""
+    recorded = model.training.get("settings", {})
+    names = {field.name for field in fields(TrainSettings)} - {"pyramid"}
+    try:
+        return TrainSettings(**{name: recorded[name] for name in names & recorded.keys()})
+    except (AttributeError, TypeError) as error:
+        raise SettingsError(
+            f"the file of model {model.label!r} does not tell how it was learnt ({error}); "
+            "give `settings`"
+        ) from None
 
 
 def sparse(held: Dataset, label: str) -> Dataset:
@@ -221,4 +244,6 @@ def fit_logistic(
         energy, centre, jac=True, method="L-BFGS-B", bounds=bounds,
         options={"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-6},
     )  # fmt: skip
+    if not found.success:
+        log.warning("calibration stopped before its minimum: %s", found.message)
     return np.asarray(found.x)

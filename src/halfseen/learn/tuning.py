@@ -216,7 +216,9 @@ class _Tuner:
 
     def _fingerprint(self, tried: TuneSettings) -> str:
         """Names what the evaluations are of. Values may be added; folds and data may not change."""
-        parts = [self.label, self.settings.as_json(), tried.folds, tried.threshold]
+        settings = self.settings.as_json()
+        del settings["calibrate"]  # Scores are judged, not probabilities.
+        parts = [self.label, settings, tried.folds, tried.threshold]
         text = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
         for truth in self.dataset:
             text.update(f"{truth.image} {truth.size} {truth.label.tolist()}".encode())

@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 EVIDENCE = ("score", "agreement", "unseen", "outside", "size", "height")
 # Of these a detection can only profit, so that its probability rises with its score.
 RISING = ("score", "agreement")
+# Beyond what any data could ask for; sums of such numbers are still numbers.
+LARGEST = 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +48,11 @@ class Calibration:
             raise ModelError(
                 f"a calibration must be float64, found {self.bias.dtype} and {self.weights.dtype}"
             )
-        if not (np.isfinite(self.bias).all() and np.isfinite(self.weights).all()):
-            raise ModelError("a calibration holds NaN or infinite values; train the model again")
+        values = np.append(self.bias, self.weights)
+        if not (np.abs(values) <= LARGEST).all():
+            raise ModelError(
+                f"a calibration holds NaN or values beyond {LARGEST:g}; train the model again"
+            )
         if not 0 < self.scale <= 1:
             raise ModelError(
                 f"a calibration's scale must be above 0 and at most 1, found {self.scale}"

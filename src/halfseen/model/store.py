@@ -173,7 +173,8 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
 
 def _calibration(fields: dict[str, Any], tensors: dict[str, np.ndarray]) -> Calibration:
     if fields["evidence"] != list(EVIDENCE):
-        raise ModelError(f"a calibration by {fields['evidence']}, expected {list(EVIDENCE)}")
+        found = repr(fields["evidence"])[:80]
+        raise ModelError(f"a calibration by {found}, expected {list(EVIDENCE)}")
     for name in ("calibration.bias", "calibration.weights"):
         if name not in tensors:
             raise ModelError(f"tensor {name} is missing")
