@@ -4,10 +4,10 @@ Needs VOC, and a folder that `halfseen reproduce` has filled for the classes ask
 
     python benchmarks/voc/calibration.py VOC STUDY --train ids --test ids --folds FOLDER
 
-As `learn_calibration` does, each half of train is searched with models of the other half. BLT's
-flags tell only what lies outside the image. FOLDER then also holds the study's models with their
-calibrations, CLASS-METHOD.safetensors. A run that was stopped goes on where it was; the last line
-printed is JSON.
+Much as `learn_calibration` does, each half of train is searched with models of the other half, here
+down to -1.03 for the 1,000 best windows of an image. BLT's flags tell only what lies outside the
+image. FOLDER then also holds the study's models with their calibrations, CLASS-METHOD.safetensors.
+A run that was stopped goes on where it was; the last line printed is JSON.
 """
 
 import argparse
@@ -124,10 +124,7 @@ def measure(study: Study, label: str, folder: Path) -> dict:
                 raise SystemExit(f"{label}: too few objects were found to calibrate")
             calibration = replace(calibration, scale=scale)
 
-            def rank(chosen: Detections, among: Detections, calibration=calibration) -> np.ndarray:
-                return probabilities(calibration, chosen, among)
-
-            ranks = [rank(*pair) for pair in zip(kept, found, strict=True)]
+            ranks = [probabilities(calibration, *pair) for pair in zip(kept, found, strict=True)]
             best[method] = match(study.test, kept, label, rank=ranks)
             row["ap"][method][name] = ap(best[method])
         # The last knows it all.

@@ -41,6 +41,13 @@ def main() -> None:
     options = parser.parse_args()
     results = options.results or options.study / "results.json"
     scores = json.loads(results.read_text()) if results.exists() else {}
+    if options.calibrated:
+        missing = [c for c in scores if not (options.calibrated / f"{c}.json").exists()]
+        if missing:
+            raise SystemExit(
+                f"{options.calibrated}: no calibration of {', '.join(missing)}; make them with "
+                "calibration.py, --class for each"
+            )
     for label in scores if options.calibrated else ():
         row = json.loads((options.calibrated / f"{label}.json").read_text())
         scores[label][PROBABILITY] = row["ap"][METHOD]["all"]

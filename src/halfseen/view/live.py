@@ -116,7 +116,7 @@ class Remembering(Detector):
 
     def levels(self, m: int) -> list[tuple[LevelPlan, NDArray[np.float32]]]:
         """The levels that model m was shown, largest first."""
-        return sorted(self._made[m], key=lambda made: -made[0].scale_x)
+        return sorted(self._made[m], key=lambda made: (-made[0].scale_x, -made[0].scale_y))
 
     def _make(
         self, group: list[int], bases: set[MirrorBasis | None], plan: LevelPlan
