@@ -24,7 +24,7 @@ from halfseen.model.store import load, save
 CARD = Path(__file__).parents[2] / "docs" / "models.md"
 METHOD = "VIS"
 PROBABILITY = "VIS by probability"
-COLUMNS = ("BLT", "VIS", PROBABILITY, "VIS+NMS")
+COLUMNS = ("BLT", "VIS", "VIS+NMS")
 POOR = 10.0  # AP in percent below which a model is of little use by itself
 TEXT = Path(__file__).with_name("model_card.md")
 
@@ -83,9 +83,18 @@ def card(
     models: dict[str, Mixture], scores: dict[str, dict[str, float]], options: argparse.Namespace
 ) -> str:
     """The model card. Every figure of it comes from the results."""
+    calibrated = options.calibrated is not None
+    columns = (*COLUMNS[:2], PROBABILITY, *COLUMNS[2:]) if calibrated else COLUMNS
     rows: list[list[Any]] = [
-        [label, *(scores.get(label, {}).get(name) for name in COLUMNS)] for label in models
+        [label, *(scores.get(label, {}).get(name) for name in columns)] for label in models
     ]
+    commands = [
+        "`halfseen reproduce VOCDEVKIT --train TRAIN --test VAL`",
+        "`python benchmarks/voc/calibration.py VOC reproduction` with `--class` for each class",
+        "`python benchmarks/voc/ship_models.py reproduction/default --calibrated calibration`",
+    ]
+    if not calibrated:
+        commands = [commands[0], "`python benchmarks/voc/ship_models.py reproduction/default`"]
     if rows and all(value is not None for row in rows for value in row):
         means = [sum(column) / len(rows) for column in list(zip(*rows, strict=True))[1:]]
         rows.append(["mean", *means])
@@ -99,7 +108,19 @@ def card(
         train=options.train,
         images=f"{first['images']:,}",
         test=options.test,
-        table=Table(["class", *COLUMNS], rows).markdown(),
+        commands=", then ".join(commands),
+        probability=(
+            f'"{PROBABILITY}" ranks the detections by their [probability](probability.md) instead '
+            "of their score; "
+            if calibrated
+            else ""
+        ),
+        instead=(
+            "; their [probabilities](probability.md) roughly are, though they promise too much"
+            if calibrated
+            else ""
+        ),
+        table=Table(["class", *columns], rows).markdown(),
         poor=(
             f"Of little use by themselves, AP under {POOR:g}: {', '.join(poor)}."
             if poor
