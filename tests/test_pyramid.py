@@ -1,5 +1,8 @@
 """Resizing against a dense matrix, and the sizes of the pyramid."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +10,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from halfseen.errors import SettingsError
-from halfseen.features.pyramid import PyramidSettings, levels, resize
+from halfseen.features.pyramid import Level, PyramidSettings, plan_levels, resize
+
+
+def levels(*arguments: Any) -> Iterator[Level]:
+    return (plan.make() for plan in plan_levels(*arguments))
 
 
 def dense(old: int, new: int) -> NDArray[np.float64]:

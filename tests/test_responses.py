@@ -258,12 +258,14 @@ def test_a_search_that_stops_and_goes_on_finds_the_same(
     assert_same(found, few, atol=1e-5)
 
 
-def test_features_in_planes_give_the_same_windows() -> None:
+def test_features_in_planes_give_the_same_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     features, component = level((20, 13), 14), template((4, 3), 15)
     planes = np.ascontiguousarray(features.transpose(2, 0, 1)).transpose(1, 2, 0)
     assert not planes.flags.c_contiguous
     expected = find_windows(features, component, -0.3, 0.05, True)
     assert len(expected.y) > 20
+    assert_same(find_windows(planes, component, -0.3, 0.05, True), expected, atol=1e-5)
+    monkeypatch.setattr(responses, "WAITING_BYTES", 1 << 8)  # in parts
     assert_same(find_windows(planes, component, -0.3, 0.05, True), expected, atol=1e-5)
 
 

@@ -96,13 +96,6 @@ def plan_levels(
         yield LevelPlan(source, (rows, cols), cols / width, rows / height)
 
 
-def levels(
-    image: NDArray[np.uint8], settings: PyramidSettings, fits: Callable[[int, int], bool]
-) -> Iterator[Level]:
-    """The same, made one at a time."""
-    return (plan.make() for plan in plan_levels(image, settings, fits))
-
-
 def resize(planar: Pixels, size: tuple[int, int]) -> Floats:
     """(channels, height, width) uint8 or float32 to another (height, width), float32.
 

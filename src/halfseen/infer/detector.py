@@ -16,12 +16,12 @@ from halfseen.data.image import as_image, read_image
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.features.pyramid import Level, LevelPlan
-from halfseen.infer.boxes import contract, extent, place_boxes
 from halfseen.infer.calibration import LOWEST, probabilities
 from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
 from halfseen.infer.masks import Masker, SeenLevels, with_flags
 from halfseen.infer.planes import MirrorBasis, Planes
-from halfseen.infer.responses import ModelSearch, Windows
+from halfseen.infer.responses import ModelSearch
+from halfseen.infer.telling import told
 from halfseen.model.mixture import Mixture
 from halfseen.suppress import suppress
 from halfseen.suppress.interpretation import Interpretation
@@ -184,7 +184,7 @@ class Detector:
                         continue
                     # With the last levels in one go, so that threads wait for each other least.
                     scales = np.array(looked.scales)
-                    end = partial(self._detections, searches, scales, _size(pixels), look)
+                    end = partial(self._end, searches, scales, _size(pixels), look)
                     for m, part in zip(group, each(end, group), strict=True):
                         found[m] = part
                 seen.append(looked)
@@ -275,7 +275,7 @@ class Detector:
             level = plan.make()
             yield level, describe(descriptor, level)
 
-    def _detections(
+    def _end(
         self,
         searches: dict[int, ModelSearch],
         scales: NDArray[np.float64],
@@ -283,63 +283,11 @@ class Detector:
         look: Callable[[int], None],
         m: int,
     ) -> Detections:
-        """What the windows of model m's templates say: at each place the best template (Eqn 4)."""
+        """Shows model m the last levels; what it has found in all of them."""
         look(m)
-        model, scales = self.models[m], scales[self._first[m] :]
-        found = searches[m].windows()
-        if not any(len(windows.y) for windows in found):
-            return Detections.empty(size)
-        # Of each template with windows: which it is, scores, flags, window, full and seen boxes.
-        which, scores, boxes = [], [], []
-        grids: list[NDArray[np.bool_]] = []
-        for (index, mirrored, template), windows, keep in zip(
-            self._templates[m], found, _best_at_place(found), strict=True
-        ):
-            if not len(keep):
-                continue
-            rows, cols = template.shape
-            flags = windows.flags[keep]
-            blocks = np.empty((3, len(keep), 4))
-            blocks[0], blocks[1], blocks[2] = (0, 0, cols, rows), template.box, extent(flags)
-            placed = place_boxes(
-                windows.y[keep], windows.x[keep], template.shape, blocks, model.descriptor,
-                scales[windows.level[keep]],
-            )  # fmt: skip
-            which.append(np.full((len(keep), 2), (index, mirrored)))
-            scores.append(windows.score[keep])
-            boxes.append(placed)
-            grids.extend(flags)
-        score = np.concatenate(scores).astype(np.float64)
-        order = np.argsort(-score, kind="stable")
-        component, mirrors = np.concatenate(which)[order].T
-        window, full, seen = np.concatenate(boxes, axis=1)[:, order]
-        return Detections(
-            score[order],
-            np.full(len(order), model.label),
-            component,
-            mirrors.astype(bool),
-            window,
-            full,
-            contract(full, seen, size),
-            tuple(grids[i] for i in order),
-            size,
-        )
+        own = scales[self._first[m] :]
+        return told(self.models[m], self._templates[m], searches[m].windows(), own, size)
 
 
 def _size(pixels: NDArray[np.uint8]) -> tuple[int, int]:
     return pixels.shape[0], pixels.shape[1]
-
-
-def _best_at_place(found: list[Windows]) -> list[NDArray[np.intp]]:
-    """Of each template's windows those that no other template beats at the same place."""
-    level, y, x, score = (
-        np.concatenate([getattr(windows, name) for windows in found])
-        for name in ("level", "y", "x", "score")
-    )
-    place = (level * (y.max() + 1) + y) * (x.max() + 1) + x
-    order = np.lexsort((-score, place))
-    first = np.diff(place[order], prepend=-1) > 0
-    keep = np.zeros(len(order), bool)
-    keep[order[first]] = True
-    parts = np.split(keep, np.cumsum([len(windows.y) for windows in found])[:-1])
-    return [np.flatnonzero(part) for part in parts]

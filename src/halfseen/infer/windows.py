@@ -60,17 +60,11 @@ def search_levels(
     taken = np.zeros((16, rows * cols if visibility else 0), np.float32)
     count = 0
     for n in range(first, len(levels)):
-        before, height, width = levels[n]
-        some = slice(
-            before * even_weights.shape[1], (before + height * width) * even_weights.shape[1]
-        )
-        own_even = even[some].reshape(height, even_weights.shape[1], width)
-        if odd is None or odd_weights is None:
-            own_odd = None
-        else:
-            channels = odd_weights.shape[1]
-            part = odd[before * channels : (before + height * width) * channels]
-            own_odd = part.reshape(height, channels, width)
+        height = levels[n, 1]
+        own_even = _level(even, even_weights.shape[1], levels[n])
+        own_odd = None
+        if odd is not None and odd_weights is not None:
+            own_odd = _level(odd, odd_weights.shape[1], levels[n])
         start, count, found, value, taken = _search_level(
             even_weights, odd_weights, own_even, own_odd, rows, cols, bias, u, u_t, alpha,
             visibility, blank, enough, n, start, most, count, found, value, taken,
@@ -79,6 +73,14 @@ def search_levels(
             return n, start, found[:count], value[:count], taken[:count]
         start = 0
     return len(levels), 0, found[:count], value[:count], taken[:count]
+
+
+@njit(cache=True, nogil=True)
+def _level(planes: Floats, channels: int, level: NDArray[np.int64]) -> Floats:
+    """(height, channels, width): one of the levels that lie one after another."""
+    before, height, width = level
+    part = planes[before * channels : (before + height * width) * channels]
+    return part.reshape(height, channels, width)
 
 
 @njit(cache=True, nogil=True)
