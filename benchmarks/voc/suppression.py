@@ -31,6 +31,11 @@ from halfseen.suppress import suppress
 ETAS = (0.2, 0.3, 0.4, 0.5, 0.6)
 GRIDS: dict[str, list[dict[str, Any]]] = {
     "greedy": [{"method": "greedy", "overlap": eta} for eta in ETAS],
+    "voting": [
+        {"method": "voting", "overlap": eta, "beta": beta}
+        for eta in (0.3, 0.4, 0.5)
+        for beta in (2.0, 4.0)
+    ],
     "mean-shift": [
         {"method": "meanshift", "sigma_x": s, "sigma_y": s, "sigma_scale": 2 * s}
         for s in (0.06, 0.125, 0.2, 0.3)

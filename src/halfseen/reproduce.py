@@ -64,6 +64,11 @@ class Study:
     def settings(self) -> TrainSettings:
         return TrainSettings.preset(self.preset, seed=self.seed)
 
+    @property
+    def suppression(self) -> str:
+        """Of BL, BLT and VIS: what the preset's users have. The paper ranks by score alone."""
+        return "greedy" if self.preset == "paper" else "voting"
+
     def model_path(self, label: str, method: str) -> Path:
         return self.folder / f"{label}-{method}.safetensors"
 
@@ -136,9 +141,9 @@ def score_class(study: Study, label: str) -> dict[str, float]:
     scores: dict[str, float] = {}
     for method in METHODS:
         found = list(candidates(study, label, method))
-        scores[method] = _ap(study, label, found, "greedy")
+        scores[method] = _ap(study, label, found, study.suppression)
     high = [part[part.score >= PAPER_THRESHOLD] for part in found]
-    scores["VIS_t"] = _ap(study, label, high, "greedy")
+    scores["VIS_t"] = _ap(study, label, high, study.suppression)
     scores["VIS+NMS"] = _ap(study, label, high, "covering")
     return scores
 

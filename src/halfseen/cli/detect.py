@@ -72,8 +72,11 @@ def command(
         float, typer.Option(metavar="SCORE", help="Below it, pictures show hairlines.")
     ] = 0.0,
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="greedy, covering, meanshift or soft suppression.")
-    ] = "greedy",
+        str,
+        typer.Option(
+            metavar="NAME", help="voting, greedy, covering, meanshift or soft suppression."
+        ),
+    ] = "voting",
     overlap: Annotated[
         float | None,
         typer.Option(

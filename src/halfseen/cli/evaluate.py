@@ -49,8 +49,11 @@ def command(
         float, typer.Option(metavar="SCORE", help="The lowest score that counts.")
     ] = -1.1,
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="greedy, covering, meanshift or soft suppression.")
-    ] = "greedy",
+        str,
+        typer.Option(
+            metavar="NAME", help="voting, greedy, covering, meanshift or soft suppression."
+        ),
+    ] = "voting",
     overlap: Annotated[
         float | None,
         typer.Option(

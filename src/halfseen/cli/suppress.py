@@ -21,7 +21,7 @@ def command(
         float, typer.Option(metavar="SHARE", help="Allowed between two objects, 0 to 1.")
     ] = 0.5,
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="covering, greedy, meanshift or soft.")
+        str, typer.Option(metavar="NAME", help="covering, greedy, voting, meanshift or soft.")
     ] = "covering",
     keep_scores: Annotated[
         bool,

@@ -115,8 +115,8 @@ def command(
     report.wrote(write_plot(result, label, out / "tuning.png"))
     report.say(
         f"train with it: --set lambda={best['lambda']:g} --set alpha={best['alpha']:g}; detect "
-        f"with --overlap {best['greedy overlap']:g} (greedy) or {best['covering overlap']:g} "
-        "(covering)"
+        f"with --overlap {best['greedy overlap']:g}, or with --method covering --overlap "
+        f"{best['covering overlap']:g}"
     )
     return 0
 

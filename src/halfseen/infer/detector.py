@@ -101,21 +101,22 @@ class Detector:
         self,
         image: Image,
         threshold: float = -1.0,
-        method: str = "greedy",
+        method: str = "voting",
         **settings: Any,
     ) -> Detections:
         """The objects of an image (H, W, 3) uint8 or a path, best first, duplicates suppressed.
 
         threshold   the lowest score h(x) reported (the paper's t)
         method      of suppression, with its `overlap` and other settings: see `hs.suppress`
-        The `score` of what is returned is the method's rank, which for greedy suppression is h(x).
+        The `score` of what is returned is the method's rank: for voting h(x), raised by the votes
+        of what it suppressed; for greedy suppression h(x) itself.
         An image smaller than every window gives no detections. Calibrated models also give each
         detection a `probability`; it depends neither on the threshold nor on the rank.
         """
         return self.choose(image, threshold, method, **settings).kept
 
     def choose(
-        self, image: Image, threshold: float = -1.0, method: str = "greedy", **settings: Any
+        self, image: Image, threshold: float = -1.0, method: str = "voting", **settings: Any
     ) -> Choice:
         """The same as `detect`, with what was chosen from and why."""
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)

@@ -16,6 +16,7 @@ from halfseen.suppress.interpretation import Interpretation, Reason
 from halfseen.suppress.masks import suppress_masks
 from halfseen.suppress.meanshift import meanshift
 from halfseen.suppress.soft import soft
+from halfseen.suppress.voting import voting
 
 __all__ = [
     "Interpretation",
@@ -26,6 +27,7 @@ __all__ = [
     "soft",
     "suppress",
     "suppress_masks",
+    "voting",
 ]
 
 METHODS: dict[str, Callable[..., Interpretation]] = {
@@ -33,13 +35,15 @@ METHODS: dict[str, Callable[..., Interpretation]] = {
     "greedy": greedy,
     "meanshift": meanshift,
     "soft": soft,
+    "voting": voting,
 }
 
 
 def suppress(found: Detections, method: str = "covering", **settings: Any) -> Interpretation:
     """Chooses the detections that remain, each label by itself.
 
-    method    "covering" (exact, by visible blocks), "greedy", "meanshift" or "soft"
+    method    "covering" (exact, by visible blocks), "voting" (what detectors use by default),
+              "greedy", "meanshift" or "soft"
     settings  those of the method, such as `overlap`; `energy="paper"` gives the paper's covering
     """
     if method not in METHODS:

@@ -24,6 +24,7 @@ from halfseen.suppress.mask_scene import scene_of_grids, scene_of_masks
 from halfseen.suppress.meanshift import MeanShift, meanshift_of
 from halfseen.suppress.scene import Scene
 from halfseen.suppress.soft import Soft, soft_by
+from halfseen.suppress.voting import Voting, voting_by
 
 
 def suppress_masks(
@@ -45,13 +46,14 @@ def suppress_masks(
               `windows`, grids of flags of any shape
     scores    (N,) higher is better, such as probabilities
     overlap   the largest overlap of two kept masks: shared over either for "covering" (and the
-              decay of "soft"), shared over the lower-ranked one for "greedy"
+              decay of "soft"), shared over the lower-ranked one for "greedy" and "voting"
     full      (N, 4) boxes of the whole objects, hidden parts included, where they are known
     labels    (N,) classes, default one for all
     windows   (N, 4) the pixels that each grid of flags spans
     grid      masks with more cells along a side are reduced: a cell counts where at least half of
               it is covered, and a mask that fills no cell so far gets its fullest one
-    method    "covering", "greedy", "soft" or "meanshift" (by `full`, or the boxes of the masks)
+    method    "covering", "greedy", "voting", "soft" or "meanshift" (by `full`, or the boxes of the
+              masks)
     settings  the method's own; `threshold` is by default 0, or the lowest score if that is less
 
     A mask with no pixel adds nothing, and goes. Raises SettingsError for numbers out of range or
@@ -110,12 +112,16 @@ def _choose(
         if method == "greedy":
             settings.pop("threshold")
             return greedy_by(score, label, scene.content, Greedy(overlap, **settings), over_lower)
+        if method == "voting":
+            return voting_by(
+                score, label, scene.content, Voting(overlap, **settings), over_lower, over_either
+            )
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise
         raise SettingsError(f"{method} suppression: {error}") from None
     raise SettingsError(
-        f"method must be one of covering, greedy, meanshift, soft, found {method!r}"
+        f"method must be one of covering, greedy, meanshift, soft, voting, found {method!r}"
     )
 
 

@@ -43,7 +43,7 @@ class Method:
     label: str
     model: Mixture | None
     source: str
-    suppression: str = "greedy"
+    suppression: str = "voting"
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -96,14 +96,14 @@ class Evaluation:
 
 
 def name_methods(
-    files: Sequence[str], suppression: str = "greedy", settings: Mapping[str, Any] | None = None
+    files: Sequence[str], suppression: str = "voting", settings: Mapping[str, Any] | None = None
 ) -> list[Method]:
     """The rows for model files and VOC results files (.txt), in order, each with its own name.
 
     A model is named by its method (BL, BLT, VIS), and by its file too where a class has several of
-    one method; "+" names a suppression that is not greedy, "NMS" the paper's, which is covering.
+    one method; "+" names a suppression that is not voting, "NMS" the paper's, which is covering.
     """
-    ending = {"greedy": "", "covering": "+NMS"}.get(suppression, f"+{suppression}")
+    ending = {"voting": "", "covering": "+NMS"}.get(suppression, f"+{suppression}")
     rows = []
     for file in files:
         stem = Path(file).stem
@@ -131,11 +131,11 @@ def name_methods(
 
 
 def with_covering(methods: Sequence[Method]) -> list[Method]:
-    """Each greedy method that knows what is hidden, followed by the same with covering: +NMS."""
+    """Each voting method that knows what is hidden, followed by the same with covering: +NMS."""
     rows = []
     for method in methods:
         rows.append(method)
-        if method.visibility and method.model is not None and method.suppression == "greedy":
+        if method.visibility and method.model is not None and method.suppression == "voting":
             settings = {"block": method.model.descriptor.cell}
             name = f"{method.name}+NMS"
             rows.append(replace(method, name=name, suppression="covering", settings=settings))

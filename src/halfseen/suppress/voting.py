@@ -1,0 +1,103 @@
+"""Greedy suppression whose candidates vote: what is dropped speaks for what is kept.
+
+Where a detector is right, many of its windows say so; a lone strong window is more often wrong.
+Greedy suppression forgets the others. Here each of them votes for the object that it means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.detections import Detections
+from halfseen.geometry import area, intersection, iou
+from halfseen.suppress.greedy import Greedy, Overlaps, greedy_by
+from halfseen.suppress.interpretation import Floats, Indices, Interpretation, check_range
+
+
+@dataclass(frozen=True)
+class Voting:
+    """Settings.
+
+    overlap    eta, the largest overlap that two kept detections may have (0 to 1)
+    beta       how much more a strong candidate's vote counts: exp(beta score) is about the odds
+               that it is right
+    threshold  the score t at which a candidate has no say
+    """
+
+    overlap: float = 0.4
+    beta: float = 4.0
+    threshold: float = -1.0
+
+    def __post_init__(self) -> None:
+        check_range("overlap", self.overlap, 0, 1)
+        check_range("beta", self.beta, 1e-3, 1e3)
+        check_range("threshold", self.threshold, -1e6, 1e6)
+
+
+def voting(
+    found: Detections, overlap: float = 0.4, beta: float = 4.0, threshold: float = -1.0
+) -> Interpretation:
+    """Keeps what greedy suppression keeps, and ranks it by its votes.
+
+    Each candidate that is dropped votes for one kept detection of its label: the best whose box it
+    overlaps by an IoU of more than `overlap`, so that the candidates of a car behind a car speak
+    for that car; if there is none, for the one that dropped it. With the scores s_j of its voters,
+    a kept detection of score s ranks at
+
+        t + log(exp(beta (s - t)) + sum_j (exp(beta (s_j - t)) - 1)) / beta
+
+    over those s_j above t: never below s, and s if nobody votes for it.
+    """
+    boxes = found.clipped
+    content = np.column_stack([boxes, found.window, found.component])
+    areas = np.maximum(area(boxes), np.finfo(float).tiny)
+    return voting_by(
+        found.score, found.label, content, Voting(overlap, beta, threshold),
+        lambda k, others: intersection(boxes[k], boxes[others]) / areas[others],
+        lambda k, others: iou(boxes[k], boxes[others]),
+    )  # fmt: skip
+
+
+def voting_by(
+    score: Floats,
+    label: NDArray[np.str_],
+    content: NDArray[np.float64] | NDArray[np.uint64],
+    settings: Voting,
+    over_lower: Overlaps,
+    over_either: Overlaps,
+) -> Interpretation:
+    """Voting for any measures of overlap: over the lower-ranked one, and over either."""
+    kept = greedy_by(score, label, content, Greedy(settings.overlap), over_lower)
+    meant = _meant(kept, label, settings.overlap, over_either)
+    above = settings.beta * (score - settings.threshold)
+    total = above.copy()
+    voters = np.flatnonzero((meant >= 0) & (above > 0))
+    # log(exp(x) - 1), which must not overflow.
+    say = above[voters] + np.log(-np.expm1(-above[voters]))
+    np.logaddexp.at(total, meant[voters], say)
+    rank = settings.threshold + total[kept.indices] / settings.beta
+    order = np.argsort(-rank, kind="stable")
+    return replace(
+        kept,
+        indices=kept.indices[order],
+        rank=rank[order],
+        method="voting",
+        settings=vars(settings),
+    )
+
+
+def _meant(
+    kept: Interpretation, label: NDArray[np.str_], overlap: float, over_either: Overlaps
+) -> Indices:
+    """(N,) the kept detection that each dropped one votes for; -1 for the kept ones."""
+    meant = kept.excluder.copy()
+    waiting = np.flatnonzero(meant >= 0)
+    for best in kept.indices:
+        others = waiting[label[waiting] == label[best]]
+        mine = others[over_either(int(best), others) > overlap]
+        meant[mine] = best
+        waiting = np.setdiff1d(waiting, mine, assume_unique=True)
+    return meant
