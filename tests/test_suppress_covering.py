@@ -92,11 +92,12 @@ def slow_support(
         # Among equal overlaps the first in the canonical order has the vote.
         nearest = max(rivals, key=lambda k: (overlap_of(visible[i], visible[k]), -order.index(k)))
         share = overlap_of(visible[i], visible[nearest])
-        if share >= 0.3:
-            gain = settings.gamma * (found.score[i] - found.score[nearest])
-            votes[place[nearest]] += share * np.exp(gain)
-    # One with no visible block overlaps nothing, not even itself.
-    return np.asarray(np.log(np.maximum(votes, 1)) / settings.gamma)
+        if share >= 0.3 and i != nearest:
+            say, own = (
+                np.exp(settings.gamma * (found.score[k] - settings.threshold)) for k in (i, nearest)
+            )
+            votes[place[nearest]] += share * (say - 1) / own
+    return np.asarray(np.log(1 + votes) / settings.gamma)
 
 
 SETTINGS = [

@@ -10,10 +10,11 @@ from it: G is exp(beta s_k), close to the odds of the detection, on the visible 
 that one strong detection outweighs many weak ones beside it. The kept detections are ranked by
 
     t + (s_k - t) sqrt(what k adds to the others / what it covers)
-    + log(sum_i r(i, k) exp(gamma (s_i - s_k))) / gamma
+    + log(1 + sum_i r(i, k) (exp(gamma (s_i - t)) - 1) / exp(gamma (s_k - t))) / gamma
 
 so that one which others cover sinks, and one that many dropped candidates agree with rises: i runs
-over the candidates, k itself among them, that overlap k more than any other kept detection.
+over the candidates that overlap k more than any other kept detection. At t they have no say: where
+nearly every window scores about t, their number says nothing.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Covering:
     overlap: float = 0.3
     threshold: float = -1.0
     value: str = "odds"
-    beta: float = 2.0
+    beta: float = 4.0
     blocks: str = "visible"
     price: float = 0.0
     rank: str = "support"
@@ -154,7 +155,7 @@ def covering_of(
         optimal &= solved[2]
         who, most = _strongest(scene, own, chosen, settings)
         if settings.rank == "support":
-            rank[chosen] += _support(score[own], score[chosen], who, most, settings.gamma)
+            rank[chosen] += _support(score[own], score[chosen], who, most, settings)
         drop = most > settings.overlap
         excluder[own[drop]] = chosen[who[drop]]
         overlap[own[drop]] = most[drop]
@@ -209,11 +210,18 @@ def _solve(
     return chosen, (solution.energy, solution.bound, solution.optimal)
 
 
-def _support(score: Floats, kept: Floats, who: Indices, overlap: Floats, gamma: float) -> Floats:
+def _support(
+    score: Floats, kept: Floats, who: Indices, overlap: Floats, settings: Covering
+) -> Floats:
     """What the candidates that agree with each kept one add to its rank; at least 0."""
     agree = overlap >= AGREES
-    votes = overlap[agree] * np.exp(gamma * (score[agree] - kept[who[agree]]))
-    return np.log(np.maximum(np.bincount(who[agree], votes, len(kept)), 1)) / gamma
+    score, who, overlap = score[agree], who[agree], overlap[agree]
+    # What a vote at the threshold would be, next to the kept one's own.
+    nothing = np.exp(settings.gamma * (settings.threshold - kept))
+    votes = overlap * (np.exp(settings.gamma * (score - kept[who])) - nothing[who])
+    # The kept ones are among those that agree with them, each by 1 - nothing.
+    total = nothing + np.bincount(who, votes, len(kept))
+    return np.log(np.maximum(total, 1)) / settings.gamma
 
 
 def _strongest(
