@@ -2,17 +2,23 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 
 import halfseen as hs
+from halfseen.data.dataset import Dataset
 from halfseen.data.scenes import render_scenes
+from halfseen.detections import GroundTruth
+from halfseen.errors import SettingsError
 from halfseen.evaluate.blocks import BlockCounts, count_blocks, covered_blocks
 from halfseen.evaluate.sweep import cover_objects
 from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import match
-from halfseen.learn.mask_pastes import REACH, SHARES, Textures, paste
+from halfseen.learn.mask_neighbours import Neighbours
+from halfseen.learn.mask_pastes import REACH, SHARES, Occluders, cut_out, paste
+from halfseen.learn.mask_samples import collect_samples
 from halfseen.learn.masks import MaskSettings, learn_masks
 from halfseen.model.mixture import Mixture
 
@@ -26,14 +32,14 @@ def headless() -> Mixture:
 
 def test_pasted_occluders_are_what_the_mask_says() -> None:
     rng = np.random.default_rng(0)
-    textures = Textures((np.full((40, 30, 3), 200, np.uint8),))
+    occluders = Occluders((np.full((40, 30, 3), 200, np.uint8),))
     pixels = rng.uniform(0, 100, (3, 120, 160)).astype(np.float32)
     inside = np.zeros((120, 160), bool)
     inside[20:100, 30:130] = True
     near = np.zeros((120, 160), bool)
     near[20 - int(80 * REACH) : 100 + int(80 * REACH), 30 - int(100 * REACH) : 145] = True
     for _ in range(30):
-        pasted, covered = paste(pixels, (30, 20, 130, 100), 0.5, textures, rng)
+        pasted, covered = paste(pixels, (30, 20, 130, 100), 0.5, occluders, rng)
         np.testing.assert_array_equal(pasted[:, ~covered], pixels[:, ~covered])
         np.testing.assert_allclose(pasted[:, covered], 200, atol=1e-3)
         assert SHARES[0] - 0.01 <= covered[inside].mean() <= SHARES[1] + 0.01
@@ -73,3 +79,89 @@ def test_the_head_finds_what_covers_an_object() -> None:
     assert counts[0.4].objects >= 8
     assert counts[0.4].balanced_accuracy >= 0.75
     assert counts[0.0].false_hidden_share <= 0.08
+
+
+def framed(boxes: list[list[float]], labels: list[str]) -> Dataset:
+    """Two pictures with these objects, the n-th of them of the colour 50 + 60 n."""
+    truths = []
+    for name in ("first", "second"):
+        pixels = np.zeros((200, 300, 3), np.uint8)
+        for n, (x1, y1, x2, y2) in enumerate(np.array(boxes, int)):
+            pixels[y1:y2, x1:x2] = 50 + 60 * n
+        truths.append(GroundTruth.make(name, pixels, (200, 300), labels, boxes))
+    return Dataset("framed", tuple(sorted(set(labels))), tuple(truths))
+
+
+HORSE, RIDER, FAR = [50, 80, 250, 180], [130, 20, 190, 140], [0, 0, 45, 60]
+
+
+def test_neighbours_are_those_that_overlap_an_object_and_look_like_their_class() -> None:
+    data = framed([HORSE, RIDER, FAR], ["horse", "person", "cow"])
+    found = Neighbours.draw(data, "horse", SHARES, np.random.default_rng(0))
+    assert found.labels == ("person", "person")  # the cow stands apart
+    np.testing.assert_allclose(found.places, [[0.4, -0.6, 0.7, 0.6]] * 2)
+    assert {len(pictures) for pictures in found.pictures.values()} == {2}
+    for picture in found.pictures["person"]:
+        np.testing.assert_allclose(picture, 110, atol=1e-3)
+        assert max(picture.shape[1:]) == 120
+    assert not len(Neighbours.draw(data, "cow", SHARES, np.random.default_rng(0)))
+
+
+def test_a_neighbour_is_pasted_where_one_stood() -> None:
+    data = framed([HORSE, RIDER], ["horse", "person"])
+    found = Neighbours.draw(data, "horse", SHARES, np.random.default_rng(0))
+    window, rng = (40.0, 60.0, 140.0, 110.0), np.random.default_rng(1)
+    total = np.zeros((150, 200))
+    for _ in range(200):
+        pixels, covered = found.cover(window, (150, 200), rng)
+        np.testing.assert_allclose(pixels[:, covered], 110, atol=1e-3)
+        total += covered
+    # In the window the rider spans 0.4 to 0.7 of its width, or, mirrored, 0.3 to 0.6; and sits on
+    # its upper part. Outlines are round, and their ends move by a twentieth or two.
+    assert total[70, 90] > 190
+    assert total[:, :55].sum() == total[:, 125:].sum() == total[105:].sum() == 0
+
+
+def test_blocks_in_the_box_of_another_object_teach_nothing_unless_pasted_over() -> None:
+    lessons = render_scenes(30, seed=31, classes=["car"])
+    seen = 0
+    for _, samples in collect_samples(lessons, headless(), 400, 0):
+        assert not samples.known[samples.outside].any()
+        assert samples.known[samples.hidden & ~samples.outside].all()
+        assert not samples.judged[~samples.known].any()
+        seen += int((~samples.known & ~samples.outside).sum())
+    assert seen > 0
+
+
+@pytest.mark.parametrize("mode", ["edge", "symmetric"])
+def test_pixels_beyond_the_image_continue_it(mode: Literal["edge", "symmetric"]) -> None:
+    image = np.random.default_rng(0).integers(0, 255, (20, 30, 3)).astype(np.uint8)
+    wide = np.pad(image, ((40, 40), (40, 40), (0, 0)), mode)
+    for low, high in (
+        ([2, 3], [9, 30]),
+        ([-7, -9], [4, 8]),
+        ([15, 2], [38, 45]),
+        ([-5, 40], [3, 50]),
+    ):
+        part = cut_out(image, np.array(low), np.array(high), mode)
+        rows, cols = (slice(40 + low[k], 40 + high[k]) for k in (0, 1))
+        np.testing.assert_array_equal(part, wide[rows, cols].transpose(2, 0, 1))
+
+
+def test_looking_again_sees_what_covers_the_same_windows() -> None:
+    lessons = render_scenes(40, seed=31, classes=["car"])
+    model = learn_masks(lessons, headless(), MaskSettings(windows=400, folds=2))
+    detector = hs.Detector(model)
+    image = render_scenes(1, seed=77, classes=["car"]).image(0)
+    found = detector.detect(image, -1.5)
+    again = detector.look_again(image, found)
+    for ours, theirs in zip(again.visibility, found.visibility, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    noise = np.random.default_rng(0).integers(0, 255, image.shape).astype(np.uint8)
+    covered = detector.look_again(noise, found)
+    np.testing.assert_array_equal(covered.window, found.window)
+    assert covered.visible_fraction.mean() < found.visible_fraction.mean()
+    with pytest.raises(SettingsError, match="375 x 500 pixels, but this one has 20 x 30"):
+        detector.look_again(np.zeros((20, 30, 3), np.uint8), found)
+    with pytest.raises(SettingsError, match="one model, not 2"):
+        hs.Detector([model, model]).look_again(image, found)

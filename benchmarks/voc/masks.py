@@ -10,29 +10,37 @@ pasted    balanced accuracy of hidden blocks, and the share of visible blocks ca
 natural   balanced accuracy of the blocks that a real neighbour hides, from instance masks
 iou       of the visible blocks with instance masks, less that of the plain box with them: for
           objects that are occluded and for whole ones
+crowded   AP of covering suppression in images where two objects of the class overlap
 
 each by the mask head and by the paper's flags (or `--flags head` alone), on the same detections
-(greedy, t = -1). The last line printed is JSON: per class, and the means over the classes.
+(t = -1), and, under `objects`, by the head in the windows of all objects that a window fits, found
+or not. The last line printed is JSON: per class, and the means over the classes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import write_atomically
 from halfseen.data.voc import read_voc
-from halfseen.detections import Detections, GroundTruth
-from halfseen.evaluate.blocks import BlockCounts, neighbour_counts
-from halfseen.evaluate.sweep import SHARES, summarise_sweep, sweep_image
+from halfseen.detections import Bools, Detections, GroundTruth
+from halfseen.evaluate.blocks import BlockCounts, count_blocks, covered_blocks, neighbour_counts
+from halfseen.evaluate.crowd import crowded
+from halfseen.evaluate.sweep import SHARES, cover_objects, summarise_sweep, sweep_image
 from halfseen.evaluate.visibility import mask_quality, whole
-from halfseen.evaluate.voc_ap import match
+from halfseen.evaluate.voc_ap import match, summarise
+from halfseen.geometry import clip, mirror
+from halfseen.infer.boxes import place_boxes
 from halfseen.infer.detector import Detector
+from halfseen.learn.mask_samples import assign
 from halfseen.learn.masks import learn_masks
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import load, save
@@ -54,16 +62,81 @@ def headed(options: argparse.Namespace, label: str) -> Mixture:
     return load(path)
 
 
-def pasted(
-    test: Dataset, label: str, model: Mixture, objects: int, flags: list[str]
-) -> dict[str, Any]:
-    """Blocks of covered whole objects, in val images drawn until they hold enough of them."""
+def object_windows(
+    image: NDArray[np.uint8], truth: GroundTruth, wanted: Bools, model: Mixture
+) -> tuple[Detections, list[int]]:
+    """For each wanted object the best-scoring window that overlaps it by 0.7, and whose it is.
+
+    As learning assigns them: what a perfect detector would have found, hidden or not.
+    """
+    which, parts = [], []
+    places = np.flatnonzero(wanted).tolist()
+    for j, assigned in zip(places, assign(image, truth.full[wanted], model), strict=True):
+        if assigned is None:
+            continue
+        bag, best = assigned
+        component = model.components[best.component]
+        rows, cols = component.shape
+        box = mirror(component.box, cols) if best.mirrored else component.box
+        window, full = (
+            place_boxes(
+                np.array([best.y]), np.array([best.x]), component.shape, blocks, model.descriptor,
+                bag.crops[best.crop].scale,
+            )
+            for blocks in ([0, 0, cols, rows], box)
+        )  # fmt: skip
+        which.append(j)
+        parts.append(
+            Detections(
+                np.array([best.score]),
+                np.array([model.label]),
+                np.array([best.component]),
+                np.array([best.mirrored]),
+                window,
+                full,
+                clip(full, truth.size),
+                (np.ones((rows, cols), bool),),
+                truth.size,
+            )
+        )
+    return Detections.concatenate(parts) if parts else Detections.empty(truth.size), which
+
+
+def pasted_on_objects(test: Dataset, label: str, model: Mixture, objects: int) -> dict[str, Any]:
+    """Blocks of covered whole objects in their own windows, by the head."""
+    chosen, textures = whole_images(test, label, objects)
+    detector = Detector(model, "head")
+    counts = {share: BlockCounts() for share in SHARES}
+    for i, truth in enumerate(chosen):
+        image = chosen.image(i)
+        found, which = object_windows(image, truth, whole(truth) & (truth.label == label), model)
+        for share in SHARES if which else ():
+            covered, mask = cover_objects(image, truth, label, share, textures, 0)
+            seen = detector.look_again(covered, found)
+            for k, j in enumerate(which):
+                flags = seen.visibility[k]
+                blocks = covered_blocks(mask, seen.window[k], flags.shape, truth.full[j])
+                counts[share] += count_blocks(flags, blocks)
+    return {f"{100 * share:g}%": shares(count) for share, count in counts.items()}
+
+
+def whole_images(
+    test: Dataset, label: str, objects: int
+) -> tuple[Dataset, list[NDArray[np.uint8]]]:
+    """Val images drawn until they hold enough whole objects, and textures to cover these with."""
     order = np.random.default_rng(0).permutation(len(test))
     counts = np.array([(whole(test[i]) & (test[i].label == label)).sum() for i in order])
     before = np.cumsum(counts) - counts
     chosen = test[order[(counts > 0) & (before < objects)]]
     free = [i for i in order if not (test[i].label == label).any()][:TEXTURES]
-    textures = [test.image(int(i)) for i in free]
+    return chosen, [test.image(int(i)) for i in free]
+
+
+def pasted(
+    test: Dataset, label: str, model: Mixture, objects: int, flags: list[str]
+) -> dict[str, Any]:
+    """Blocks of covered whole objects where they are detected."""
+    chosen, textures = whole_images(test, label, objects)
     detectors = {name: Detector(model, name) for name in flags}  # type: ignore[arg-type]
 
     def look(image: Any) -> dict[str, Detections]:
@@ -81,31 +154,72 @@ def pasted(
 def natural(
     test: Dataset, label: str, model: Mixture, images: int, flags: list[str]
 ) -> dict[str, Any]:
-    """Real neighbours and instance masks, in all images that have them."""
+    """Real neighbours and instance masks, in the images that have them."""
     known = [
         i for i, truth in enumerate(test)
         if (truth.label == label).any() and masked(truth, label)
     ][:images]  # fmt: skip
+    truths = [test[i] for i in known]
     result = {}
     for name in flags:
         detector = Detector(model, name)  # type: ignore[arg-type]
         found = [detector.detect(test.image(i), THRESHOLD) for i in known]
-        truths = [test[i] for i in known]
-        matches = match(truths, found, label)
-        quality = mask_quality(truths, found, matches)
-        gain = quality.mask - quality.box
-        result[name] = {
-            "natural": shares(neighbour_counts(truths, found, matches)),
-            **{
-                kind: {
-                    "objects": int(group.sum()),
-                    "box_iou": mean(quality.box[group]),
-                    "mask_iou_gain": mean(gain[group]),
-                }
-                for kind, group in (("occluded", quality.occluded), ("whole", quality.whole))
-            },
-        }
+        result[name] = real_masks(truths, found, match(truths, found, label))
+    detector, found, right = Detector(model, "head"), [], []
+    for k, i in enumerate(known):
+        truth, image = test[i], test.image(i)
+        mine = (truth.label == label) & ~truth.difficult & ~truth.crowd
+        windows, which = object_windows(image, truth, mine, model)
+        found.append(detector.look_again(image, windows))
+        right.extend((k, n, j) for n, j in enumerate(which))
+    result["objects"] = real_masks(truths, found, Assigned(right))
     return result
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """Which detection of which image shows which object, where nothing had to be matched."""
+
+    right: list[tuple[int, int, int]]
+
+
+def real_masks(
+    truths: list[GroundTruth], found: list[Detections], matches: Any
+) -> dict[str, dict[str, Any]]:
+    quality = mask_quality(truths, found, matches)
+    gain = quality.mask - quality.box
+    return {
+        "natural": shares(neighbour_counts(truths, found, matches)),
+        **{
+            kind: {
+                "objects": int(group.sum()),
+                "box_iou": mean(quality.box[group]),
+                "mask_iou_gain": mean(gain[group]),
+            }
+            for kind, group in (("occluded", quality.occluded), ("whole", quality.whole))
+        },
+    }
+
+
+def crowds(test: Dataset, label: str, model: Mixture) -> dict[str, Any]:
+    """AP in images with two objects of the class that overlap, by what covering suppression knows.
+
+    by_visible    the head's flags decide how much two detections share, and what is covered
+    by_box        the same flags, but detections share what their boxes share
+    by_paper      the paper's flags decide
+    """
+    tight = crowded(test, label)
+    truths = [test[i] for i in tight]
+    rows: dict[str, Any] = {"images": len(tight)}
+    ways = {"visible": ("head", "visible"), "box": ("head", "box"), "paper": ("paper", "visible")}
+    for name, (flags, measure) in ways.items():
+        detector = Detector(model, flags)  # type: ignore[arg-type]
+        found = [
+            detector.detect(test.image(int(i)), THRESHOLD, "covering", measure=measure)
+            for i in tight
+        ]
+        rows[f"by_{name}"] = rounded(100 * summarise(match(truths, found, label)).ap)
+    return rows
 
 
 def masked(truth: GroundTruth, label: str) -> bool:
@@ -157,8 +271,10 @@ def main() -> None:
         path = options.out / f"{label}.json"
         if not path.exists():
             figures = {
-                "pasted": pasted(test, label, model, options.objects, flags),
+                "pasted": pasted(test, label, model, options.objects, flags)
+                | {"objects": pasted_on_objects(test, label, model, options.objects)},
                 **natural(test, label, model, options.images, flags),
+                "crowded": crowds(test, label, model),
             }
             write_atomically(path, json.dumps(figures).encode())
         classes[label] = json.loads(path.read_text())

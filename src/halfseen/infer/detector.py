@@ -159,6 +159,24 @@ class Detector:
             for m, part in enumerate(found)
         ]
 
+    def look_again(self, image: Image, found: Detections) -> Detections:
+        """The same windows of a detector with one model, as its mask head sees them in this image.
+
+        Their scores stay. For another picture of the same objects, such as one with an occluder.
+        """
+        if len(self.models) != 1:
+            raise SettingsError(f"look_again needs a detector of one model, not {len(self.models)}")
+        pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
+        if _size(pixels) != found.size:
+            raise SettingsError(
+                f"detections of an image of {found.size[0]} x {found.size[1]} pixels, but this one "
+                f"has {pixels.shape[0]} x {pixels.shape[1]}"
+            )
+        levels = SeenLevels(keep=True)
+        for level, features in self._features(pixels, [0]):
+            levels.add((level.scale_x, level.scale_y), features)
+        return self._with_masks(pixels, found, np.zeros(len(found), np.int64), [levels])
+
     def _search(
         self, pixels: NDArray[np.uint8], threshold: float, most: int | None = None
     ) -> tuple[list[Detections], list[SeenLevels]]:

@@ -67,7 +67,7 @@ def fit_blocks(samples: Samples, shrinkage: Shrinkage) -> BlockLogits:
             mean[i, j], spread[i, j] = around.mean(0), around.std(0) + 0.01
 
     def block(i: int, j: int, step: int = 1) -> tuple[Floats, NDArray[np.bool_]]:
-        chosen = np.flatnonzero(~samples.outside[:, i, j])[::step]
+        chosen = np.flatnonzero(samples.known[:, i, j])[::step]
         around = (neighbourhood(samples[chosen], i, j) - mean[i, j]) / spread[i, j]
         return around, samples.hidden[chosen, i, j]
 

@@ -15,7 +15,7 @@ from halfseen.features.pyramid import resize
 from halfseen.infer.boxes import place_boxes
 from halfseen.infer.masks import beyond
 from halfseen.learn.latent import Assignment, Bag, Template, collect_bags, update
-from halfseen.learn.mask_pastes import Floats, Textures, paste
+from halfseen.learn.mask_pastes import Floats, Occluders, cut_out, paste
 from halfseen.learn.objective import Objective
 from halfseen.model.mask_head import REACH
 from halfseen.model.mixture import Mixture
@@ -37,8 +37,10 @@ class Samples:
     features  (N, rows + 2, cols + 2, channels) float16: the blocks and the ring around them
     colours   (N, rows, cols, 3) float16: mean RGB of the blocks
     hidden    (N, rows, cols) bool: more than half covered
+    known     (N, rows, cols) bool: whether it is hidden is known: not outside the image, nor in
+              another object's box unless it is pasted over
     outside   (N, rows, cols) bool: beyond the image
-    judged    (N, rows, cols) bool: at least half inside the object's box
+    judged    (N, rows, cols) bool: known, and at least half inside the object's box
     object    (N,) which object it shows
     clean     (N,) bool: nothing is pasted
     first     (N,) bool: the object's window as it is: clean, and not moved
@@ -47,6 +49,7 @@ class Samples:
     features: NDArray[np.float16]
     colours: NDArray[np.float16]
     hidden: NDArray[np.bool_]
+    known: NDArray[np.bool_]
     outside: NDArray[np.bool_]
     judged: NDArray[np.bool_]
     object: NDArray[np.int64]
@@ -98,16 +101,18 @@ def assign(
 def paste_windows(
     image: NDArray[np.uint8],
     box: NDArray[np.float64],
+    others: NDArray[np.float64],
     bag: Bag,
     window: Assignment,
     model: Mixture,
-    textures: Textures,
+    occluders: Occluders,
     count: int,
     object_: int,
     rng: np.random.Generator,
 ) -> Samples:
     """An object's window as it is, and `count` times moved a little, mostly behind something.
 
+    others   the boxes of the image's other objects: one may be before this one, or behind it
     Windows of detections do not fit as well as those chosen for an object; a shift of half a block
     and a change of size by a tenth teach the head to bear it.
     """
@@ -132,7 +137,7 @@ def paste_windows(
         if not clean:
             edge = MARGIN * descriptor.cell + round(descriptor.offset)
             inner = (edge, edge, edge + cols * descriptor.cell, edge + rows * descriptor.cell)
-            pixels, covered = paste(pixels, inner, float(np.mean(crop.scale)), textures, rng)
+            pixels, covered = paste(pixels, inner, float(np.mean(crop.scale)), occluders, rng)
         means = _block_means(
             np.concatenate([pixels, covered[None].astype(np.float32)]), shape, descriptor
         )
@@ -140,26 +145,18 @@ def paste_windows(
             slice(MARGIN - REACH, MARGIN + rows + REACH),
             slice(MARGIN - REACH, MARGIN + cols + REACH),
         )
+        hidden = means[..., 3] > 0.5
+        beside = np.any([_inside(other, moved, shape) for other in others], axis=0)
+        known = ~outside & (hidden | ~beside)
         grids = [
             descriptor(pixels)[ring].astype(np.float16), means[..., :3].astype(np.float16),
-            means[..., 3] > 0.5, outside, _judged(box, moved, shape) & ~outside,
+            hidden, known, outside, _inside(box, moved, shape) & known,
         ]  # fmt: skip
         if window.mirrored:
             grids = [np.ascontiguousarray(g[:, ::-1]) for g in grids]
             grids[0] = grids[0][..., descriptor.mirror]
-        features, colours, hidden, beyond_, judged = (g[None] for g in grids)
-        samples.append(
-            Samples(
-                features,
-                colours,
-                hidden,
-                beyond_,
-                judged,
-                np.array([object_]),
-                np.array([clean]),
-                np.array([n == 0]),
-            )
-        )
+        about = [np.array(object_), np.array(clean), np.array(n == 0)]
+        samples.append(Samples(*(grid[None] for grid in grids + about)))
     return Samples.stack(samples)
 
 
@@ -175,9 +172,7 @@ def _cut(
     unit = (window[2:] - window[:2]) / [shape[1] * cell, shape[0] * cell]
     margin = unit * (MARGIN * cell + descriptor.offset)
     low, high = np.rint(window[:2] - margin), np.rint(window[2:] + margin)
-    x = np.clip(np.arange(low[0], high[0]), 0, image.shape[1] - 1).astype(np.intp)
-    y = np.clip(np.arange(low[1], high[1]), 0, image.shape[0] - 1).astype(np.intp)
-    part = np.ascontiguousarray(image[y[:, None], x].transpose(2, 0, 1))
+    part = cut_out(image, low[::-1].astype(int), high[::-1].astype(int), "edge")
     extra = 2 * (MARGIN * cell + round(descriptor.offset))
     return resize(part, (shape[0] * cell + extra, shape[1] * cell + extra))
 
@@ -190,7 +185,7 @@ def _block_means(planes: Floats, shape: tuple[int, int], descriptor: Descriptor)
     return np.asarray(part.mean((2, 4)).transpose(1, 2, 0))
 
 
-def _judged(
+def _inside(
     box: NDArray[np.float64], window: NDArray[np.float64], shape: tuple[int, int]
 ) -> NDArray[np.bool_]:
     """(rows, cols): blocks of which at least half lies inside the box."""
@@ -213,20 +208,24 @@ def collect_samples(
     mine = [whole_objects(truth, model.label) for truth in dataset]
     total = max(sum(map(len, mine)), 1)
     count = int(np.clip(round(windows / total), 6, 60))
-    textures = Textures.draw(dataset, 100, np.random.default_rng([seed, 1]))
+    occluders = Occluders.draw(dataset, model.label, 100, seed)
     object_ = 0
     for i, truth in enumerate(mine):
         if not len(truth):
             continue
         image = dataset.image(i)
         boxes = np.asarray(truth.full, np.float64)
+        everything = np.asarray(dataset[i].box, np.float64)
         for j, found in enumerate(assign(image, boxes, model)):
             if found is None:
                 continue
             bag, window = found
             rng = np.random.default_rng([seed, i, j])
+            others = everything[(everything != truth.box[j]).any(axis=1)]
             yield (
                 window.component,
-                paste_windows(image, boxes[j], bag, window, model, textures, count, object_, rng),
+                paste_windows(
+                    image, boxes[j], others, bag, window, model, occluders, count, object_, rng
+                ),
             )
             object_ += 1

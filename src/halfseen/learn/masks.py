@@ -32,7 +32,7 @@ class MaskSettings:
     """
 
     windows: int = 8000
-    false_hidden: float = 0.06
+    false_hidden: float = 0.08
     alpha: float = 4.0
     folds: int = 3
     shrinkage: Shrinkage = field(default_factory=Shrinkage)
@@ -70,11 +70,14 @@ def operating_point(samples: Samples, settings: MaskSettings) -> float:
     Each object is judged by a head fitted to others. The smallest logit is taken at which, after
     the cut, at most `false_hidden` of the blocks of whole objects are called hidden.
     """
+    # An object that the border cuts off is not whole, and looks stranger to the head.
+    entire = samples.first & ~samples.outside.any((1, 2))
+    judged = entire if entire.sum() >= LEAST_OBJECTS else samples.first
     objects = np.unique(samples.object)
     fold = np.searchsorted(objects, samples.object) % min(settings.folds, len(objects))
     clean, logits = [], []
     for k in np.unique(fold):
-        held = samples[(fold == k) & samples.first]
+        held = samples[(fold == k) & judged]
         clean.append(held)
         logits.append(fit_blocks(samples[fold != k], settings.shrinkage)(held))
     whole, values = Samples.stack(clean), np.concatenate(logits)

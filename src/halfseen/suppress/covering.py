@@ -84,7 +84,7 @@ class Covering:
     blocks: str = "visible"
     price: float = 0.0
     rank: str = "support"
-    gamma: float = 2.0
+    gamma: float = 4.0
     measure: str = "visible"
     solver: str = "exact"
     block: float = 8.0

@@ -1,0 +1,130 @@
+"""Occluders that are objects: those that stand before others in the training images.
+
+Riders hide horses and cars hide cars, and each in its own way. Boxes tell where an object's
+neighbours overlap it, and of what class they are; pictures of objects of that class, taken from
+elsewhere, are pasted there. Nobody marked what is object in these boxes, so the middle is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.data.dataset import Dataset
+from halfseen.detections import GroundTruth
+from halfseen.features.pyramid import resize
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+# Pictures of one class at most, their longest side in pixels, and the least side of their boxes.
+PICTURES, LONGEST, LEAST = 100, 160, 40
+# How far a neighbour is moved from where one stood, in sides of the object's box.
+MOVE = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Where neighbours overlap the objects of a class, and what they look like.
+
+    labels    (N,) the class of each neighbour
+    places    (N, 4) its box, in the sides of the box of the object that it overlaps
+    pictures  for each class (3, height, width) float32
+    """
+
+    labels: tuple[str, ...]
+    places: NDArray[np.float64]
+    pictures: dict[str, tuple[Floats, ...]]
+
+    @classmethod
+    def draw(
+        cls,
+        dataset: Dataset,
+        label: str,
+        shares: tuple[float, float],
+        rng: np.random.Generator,
+    ) -> Neighbours:
+        """Of a dataset, those whose boxes cover a share of an object's within `shares`."""
+        labels: list[str] = []
+        places = [np.zeros((0, 4))]
+        for truth in dataset:
+            for i in np.flatnonzero((truth.label == label) & ~truth.difficult & ~truth.crowd):
+                boxes = relative(truth.box, truth.box[i])
+                inside = np.clip(boxes, 0, 1)
+                covered = np.prod(inside[:, 2:] - inside[:, :2], axis=1)
+                near = (covered >= shares[0]) & (covered <= shares[1]) & _clear(truth)
+                near[i] = False
+                places.append(boxes[near])
+                labels.extend(truth.label[near].tolist())
+        pictures = draw_pictures(dataset, set(labels), rng)
+        shown = np.array([name in pictures for name in labels], bool)
+        kept = tuple(name for name, keep in zip(labels, shown, strict=True) if keep)
+        return cls(kept, np.concatenate(places)[shown], pictures)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def cover(
+        self, window: tuple[float, float, float, float], size: tuple[int, int],
+        rng: np.random.Generator,
+    ) -> tuple[Floats, Bools]:  # fmt: skip
+        """Pixels (3, height, width) of a neighbour of the object in the window, and its mask."""
+        n = int(rng.integers(len(self)))
+        pictures = self.pictures[self.labels[n]]
+        picture = pictures[int(rng.integers(len(pictures)))]
+        place = self.places[n] + rng.normal(0, MOVE, 4)
+        if rng.random() < 0.5:
+            picture = picture[:, :, ::-1]
+        if rng.random() < 0.5:
+            place = np.array([1 - place[2], place[1], 1 - place[0], place[3]])
+        power, scale = rng.uniform(2, 5), rng.uniform(0.8, 1.0)
+        indices, outline = [], []
+        for k in (1, 0):
+            start, length = window[k], window[k + 2] - window[k]
+            low, high = start + length * place[k], start + length * place[k + 2]
+            high = max(high, low + length / 10)
+            # From -1 at one end of the neighbour's box to 1 at the other.
+            along = (2 * np.arange(size[1 - k]) + 1 - low - high) / (high - low)
+            count = picture.shape[2 - k]
+            indices.append(np.clip((along + 1) / 2 * count, 0, count - 1).astype(np.intp))
+            outline.append(np.minimum(np.abs(along / scale), 2) ** power)
+        return picture[:, indices[0][:, None], indices[1]], outline[0][:, None] + outline[1] < 1
+
+
+def draw_pictures(
+    dataset: Dataset, labels: set[str], rng: np.random.Generator
+) -> dict[str, tuple[Floats, ...]]:
+    """Objects of these classes that nothing hides, from random images."""
+    found: dict[str, list[Floats]] = {label: [] for label in sorted(labels)}
+    for i in rng.permutation(len(dataset)).tolist():
+        truth = dataset[i]
+        side = (truth.box[:, 2:] - truth.box[:, :2]).min(axis=1)
+        good = _clear(truth) & ~truth.occluded & (side >= LEAST)
+        wanted = [
+            j for j in np.flatnonzero(good).tolist()
+            if len(found.get(truth.label[j], range(PICTURES))) < PICTURES
+        ]  # fmt: skip
+        image = dataset.image(i) if wanted else None
+        for j in wanted:
+            if image is not None:
+                found[truth.label[j]].append(_picture(image, truth.box[j]))
+    return {label: tuple(pictures) for label, pictures in found.items() if pictures}
+
+
+def _picture(image: NDArray[np.uint8], box: NDArray[np.float64]) -> Floats:
+    x1, y1, x2, y2 = np.rint(np.maximum(box, 0)).astype(int)
+    part = np.ascontiguousarray(image[y1:y2, x1:x2].transpose(2, 0, 1))
+    shrink = min(LONGEST / max(part.shape[1:]), 1.0)
+    return resize(
+        part, (max(round(shrink * part.shape[1]), 1), max(round(shrink * part.shape[2]), 1))
+    )
+
+
+def _clear(truth: GroundTruth) -> Bools:
+    return ~truth.difficult & ~truth.crowd
+
+
+def relative(boxes: NDArray[np.float64], box: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Boxes (N, 4) in the sides of another: what equals it is 0, 0, 1, 1."""
+    return (boxes - np.tile(box[:2], 2)) / np.tile(np.maximum(box[2:] - box[:2], 1e-9), 2)
