@@ -4,7 +4,7 @@ A drawn scene of 500x375 as a JPEG file. `all` is one Detector of all models, wh
 features of the image; `one` is the mean over the same models, each alone in a Detector of its own,
 as every image costs when the classes are looked for one after another. All use the cores as a
 Detector does by itself. Each reads the file, and gives the objects in it as `detect` does by
-default: t = -1, visibility, greedy suppression. Where fewer than 20 models ship, the others of the
+default: t = -1, visibility, voting. Where fewer than 20 models ship, the others of the
 20 are copies with weights perturbed by a hundredth of their spread: templates of the same shapes
 that respond much alike, said by `perturbed`. A quarter of the copies enlarge the image, as of the
 20 classes a quarter do.

@@ -1,5 +1,6 @@
 """Learning the mask head from the boxes of drawn scenes."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -133,6 +134,34 @@ def test_blocks_in_the_box_of_another_object_teach_nothing_unless_pasted_over() 
     assert seen > 0
 
 
+def test_few_scenes_with_some_cars_cut_by_the_border_are_enough() -> None:
+    """A fold may hold none of the objects that the operating point is judged by."""
+    lessons = render_scenes(30, seed=31, classes=["car"])
+    assert learn_masks(lessons, headless(), MaskSettings(windows=300)).head is not None
+
+
+def test_a_box_around_every_object_changes_nothing() -> None:
+    """Such as that of the person a face belongs to: it does not say that the object is hidden."""
+    plain = render_scenes(40, seed=31, classes=["car"])
+    around = [
+        GroundTruth.make(
+            truth.image,
+            plain.image(i),
+            truth.size,
+            [*truth.label, *["vehicle"] * len(truth)],
+            np.concatenate([truth.box, truth.box + np.array([-8, -8, 8, 8])]),
+        )
+        for i, truth in enumerate(plain)
+    ]
+    model = learn_masks(
+        Dataset("around", ("car", "vehicle"), tuple(around)), headless(),
+        MaskSettings(windows=400, folds=2),
+    )  # fmt: skip
+    found = hs.Detector(model).detect(plain.image(1))
+    assert len(found)
+    assert found.visible_fraction.mean() > 0.5
+
+
 @pytest.mark.parametrize("mode", ["edge", "symmetric"])
 def test_pixels_beyond_the_image_continue_it(mode: Literal["edge", "symmetric"]) -> None:
     image = np.random.default_rng(0).integers(0, 255, (20, 30, 3)).astype(np.uint8)
@@ -165,3 +194,7 @@ def test_looking_again_sees_what_covers_the_same_windows() -> None:
         detector.look_again(np.zeros((20, 30, 3), np.uint8), found)
     with pytest.raises(SettingsError, match="one model, not 2"):
         hs.Detector([model, model]).look_again(image, found)
+    with pytest.raises(SettingsError, match="uses its model's mask head"):
+        hs.Detector(model, "paper").look_again(image, found)
+    with pytest.raises(SettingsError, match="is not of this model"):
+        detector.look_again(image, replace(found, component=found.component + 7))

@@ -59,9 +59,24 @@ def test_the_candidates_of_an_object_behind_another_speak_for_it() -> None:
     assert rank[1] > 0.7
 
 
+def test_the_order_of_candidates_does_not_matter() -> None:
+    """Not even where two groups vote alike, and only last bits of sums could tell them apart."""
+    rng = np.random.default_rng(1)
+    group = np.column_stack([[0, 1, 2, 3, 4], [0] * 5, [40, 41, 42, 43, 44], [40] * 5])
+    twice = np.concatenate([group, group + np.array([60, 0, 60, 0])])
+    alike = detections(twice, [0.9, 0.7, 0.55, 0.33, 0.21] * 2)
+    for found in [alike] * 50 + [random_detections(rng, 20) for _ in range(50)]:
+        shuffle = rng.permutation(len(found))
+        kept, again = voting(found), voting(found[shuffle])
+        np.testing.assert_array_equal(shuffle[again.indices], kept.indices)
+        np.testing.assert_array_equal(again.rank, kept.rank)
+
+
 def test_large_scores_do_not_overflow() -> None:
     found = detections([[0, 0, 10, 10], [0, 0, 10, 11]], [5000.0, 4999.0])
     assert voting(found).rank[0] == pytest.approx(5000.0 + np.log1p(np.exp(-4.0)) / 4)
+    with pytest.raises(SettingsError, match="too large to vote with"):
+        voting(detections([[0, 0, 10, 10]], [1e308]))
 
 
 def test_masks_vote_too() -> None:

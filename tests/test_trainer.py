@@ -183,7 +183,10 @@ def test_the_papers_preset_ties_the_biases_and_uses_its_features() -> None:
 def test_the_model_finds_the_objects_it_learnt_from(unbroken: Mixture) -> None:
     detector = Detector(unbroken)
     scenes = tiny_scenes()
-    found: list[Detections] = [detector.detect(scenes.image(i)) for i in range(len(scenes))]
+    # By score alone: what it was taught. Eight steps of learning leave all of them near -1.
+    found: list[Detections] = [
+        detector.detect(scenes.image(i), method="greedy") for i in range(len(scenes))
+    ]
     from halfseen.evaluate.voc_ap import average_precision
 
     assert average_precision(scenes.truths, found, "car").ap > 0.5

@@ -109,7 +109,7 @@ class Detector:
         threshold   the lowest score h(x) reported (the paper's t)
         method      of suppression, with its `overlap` and other settings: see `hs.suppress`
         The `score` of what is returned is the method's rank: for voting h(x), raised by the votes
-        of what it suppressed; for greedy suppression h(x) itself.
+        of what it suppressed, as far as that reaches the threshold; for greedy suppression h(x).
         An image smaller than every window gives no detections. Calibrated models also give each
         detection a `probability`; it depends neither on the threshold nor on the rank.
         """
@@ -166,6 +166,15 @@ class Detector:
         """
         if len(self.models) != 1:
             raise SettingsError(f"look_again needs a detector of one model, not {len(self.models)}")
+        if self._maskers[0] is None:
+            raise SettingsError("look_again needs a detector that uses its model's mask head")
+        shapes = [component.shape for component in self.models[0].components]
+        for component, flags in zip(found.component, found.visibility, strict=True):
+            if component >= len(shapes) or flags.shape != shapes[component]:
+                raise SettingsError(
+                    f"a window of component {component} with {flags.shape} blocks is not of this "
+                    f"model, whose components have {shapes}"
+                )
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
         if _size(pixels) != found.size:
             raise SettingsError(
@@ -175,6 +184,8 @@ class Detector:
         levels = SeenLevels(keep=True)
         for level, features in self._features(pixels, [0]):
             levels.add((level.scale_x, level.scale_y), features)
+        if not levels.scales:
+            raise SettingsError("no window fits into this image: it is too small")
         return self._with_masks(pixels, found, np.zeros(len(found), np.int64), [levels])
 
     def _search(

@@ -43,7 +43,8 @@ class BlockLogits:
 def neighbourhood(samples: Samples, i: int, j: int) -> Floats:
     """(N, 9 channels) of the 3 x 3 blocks around block (i, j)."""
     part = samples.features[:, i : i + SIDE, j : j + SIDE]
-    return part.reshape(len(samples), -1).astype(np.float32)
+    size = SIDE * SIDE * part.shape[3]
+    return part.reshape(len(samples), size).astype(np.float32)
 
 
 def fit_blocks(samples: Samples, shrinkage: Shrinkage) -> BlockLogits:

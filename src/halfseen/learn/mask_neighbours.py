@@ -1,8 +1,8 @@
 """Occluders that are objects: those that stand before others in the training images.
 
 Riders hide horses and cars hide cars, and each in its own way. Boxes tell where an object's
-neighbours overlap it, and of what class they are; pictures of objects of that class, taken from
-elsewhere, are pasted there. Nobody marked what is object in these boxes, so the middle is taken.
+neighbours overlap it, and of what class they are; pictures of random objects of that class are
+pasted there. Nobody marked what is object in these boxes, so the middle is taken.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from halfseen.data.dataset import Dataset
 from halfseen.detections import GroundTruth
 from halfseen.features.pyramid import resize
 
-Floats = NDArray[np.float32]
+Pixels = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
 # Pictures of one class at most, their longest side in pixels, and the least side of their boxes.
 PICTURES, LONGEST, LEAST = 100, 160, 40
@@ -30,12 +30,12 @@ class Neighbours:
 
     labels    (N,) the class of each neighbour
     places    (N, 4) its box, in the sides of the box of the object that it overlaps
-    pictures  for each class (3, height, width) float32
+    pictures  for each class (3, height, width) uint8
     """
 
     labels: tuple[str, ...]
     places: NDArray[np.float64]
-    pictures: dict[str, tuple[Floats, ...]]
+    pictures: dict[str, tuple[Pixels, ...]]
 
     @classmethod
     def draw(
@@ -68,7 +68,7 @@ class Neighbours:
     def cover(
         self, window: tuple[float, float, float, float], size: tuple[int, int],
         rng: np.random.Generator,
-    ) -> tuple[Floats, Bools]:  # fmt: skip
+    ) -> tuple[Pixels, Bools]:  # fmt: skip
         """Pixels (3, height, width) of a neighbour of the object in the window, and its mask."""
         n = int(rng.integers(len(self)))
         pictures = self.pictures[self.labels[n]]
@@ -94,31 +94,30 @@ class Neighbours:
 
 def draw_pictures(
     dataset: Dataset, labels: set[str], rng: np.random.Generator
-) -> dict[str, tuple[Floats, ...]]:
-    """Objects of these classes that nothing hides, from random images."""
-    found: dict[str, list[Floats]] = {label: [] for label in sorted(labels)}
+) -> dict[str, tuple[Pixels, ...]]:
+    """Objects of these classes that, as far as annotated, nothing hides, from random images."""
+    found: dict[str, list[Pixels]] = {label: [] for label in sorted(labels)}
     for i in rng.permutation(len(dataset)).tolist():
+        if all(len(pictures) >= PICTURES for pictures in found.values()):
+            break
         truth = dataset[i]
         side = (truth.box[:, 2:] - truth.box[:, :2]).min(axis=1)
         good = _clear(truth) & ~truth.occluded & (side >= LEAST)
-        wanted = [
-            j for j in np.flatnonzero(good).tolist()
-            if len(found.get(truth.label[j], range(PICTURES))) < PICTURES
-        ]  # fmt: skip
-        image = dataset.image(i) if wanted else None
-        for j in wanted:
-            if image is not None:
-                found[truth.label[j]].append(_picture(image, truth.box[j]))
+        image = None
+        for j in np.flatnonzero(good).tolist():
+            pictures = found.get(truth.label[j])
+            if pictures is not None and len(pictures) < PICTURES:
+                image = dataset.image(i) if image is None else image
+                pictures.append(_picture(image, truth.box[j]))
     return {label: tuple(pictures) for label, pictures in found.items() if pictures}
 
 
-def _picture(image: NDArray[np.uint8], box: NDArray[np.float64]) -> Floats:
+def _picture(image: Pixels, box: NDArray[np.float64]) -> Pixels:
     x1, y1, x2, y2 = np.rint(np.maximum(box, 0)).astype(int)
     part = np.ascontiguousarray(image[y1:y2, x1:x2].transpose(2, 0, 1))
     shrink = min(LONGEST / max(part.shape[1:]), 1.0)
-    return resize(
-        part, (max(round(shrink * part.shape[1]), 1), max(round(shrink * part.shape[2]), 1))
-    )
+    size = max(round(shrink * part.shape[1]), 1), max(round(shrink * part.shape[2]), 1)
+    return np.clip(np.rint(resize(part, size)), 0, 255).astype(np.uint8)
 
 
 def _clear(truth: GroundTruth) -> Bools:

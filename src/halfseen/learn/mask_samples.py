@@ -15,7 +15,8 @@ from halfseen.features.pyramid import resize
 from halfseen.infer.boxes import place_boxes
 from halfseen.infer.masks import beyond
 from halfseen.learn.latent import Assignment, Bag, Template, collect_bags, update
-from halfseen.learn.mask_pastes import Floats, Occluders, cut_out, paste
+from halfseen.learn.mask_neighbours import relative
+from halfseen.learn.mask_pastes import SHARES, Floats, Occluders, cut_out, paste
 from halfseen.learn.objective import Objective
 from halfseen.model.mask_head import REACH
 from halfseen.model.mixture import Mixture
@@ -71,6 +72,16 @@ def whole_objects(truth: GroundTruth, label: str) -> GroundTruth:
     """The objects of the class whose every part is in view, as far as annotated."""
     hidden = truth.occluded | truth.difficult | truth.crowd
     return truth[(truth.label == label) & ~hidden]
+
+
+def boxes_beside(truth: GroundTruth, box: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(K, 4) the boxes of the other objects that may be before this one or behind it.
+
+    Not of one that covers most of it, such as the car of a wheel: that tells nothing. Nor crowds.
+    """
+    inside = np.clip(relative(truth.box, box), 0, 1)
+    covered = np.prod(inside[:, 2:] - inside[:, :2], axis=1)
+    return np.asarray(truth.box[(covered <= SHARES[1]) & ~truth.crowd], np.float64)
 
 
 def assign(
@@ -215,17 +226,16 @@ def collect_samples(
             continue
         image = dataset.image(i)
         boxes = np.asarray(truth.full, np.float64)
-        everything = np.asarray(dataset[i].box, np.float64)
         for j, found in enumerate(assign(image, boxes, model)):
             if found is None:
                 continue
             bag, window = found
             rng = np.random.default_rng([seed, i, j])
-            others = everything[(everything != truth.box[j]).any(axis=1)]
-            yield (
-                window.component,
-                paste_windows(
-                    image, boxes[j], others, bag, window, model, occluders, count, object_, rng
-                ),
+            others = boxes_beside(dataset[i], truth.box[j])
+            samples = paste_windows(
+                image, boxes[j], others, bag, window, model, occluders, count, object_, rng
             )
-            object_ += 1
+            # One of which nothing is known to be visible cannot teach what visible looks like.
+            if samples.judged[samples.first].any():
+                yield window.component, samples
+                object_ += 1

@@ -43,7 +43,8 @@ def learn_masks(
 ) -> Mixture:
     """The model with a mask head, learnt from the whole objects of its class in the dataset.
 
-    Real textures are pasted over them, so that the truth is known without any mask label. A model
+    Textures and other objects are pasted over them, so that the truth is known without any mask
+    label. A model
     with too few whole objects for a component comes back without a head. A calibration is dropped:
     it knows other flags.
     """
@@ -78,6 +79,8 @@ def operating_point(samples: Samples, settings: MaskSettings) -> float:
     clean, logits = [], []
     for k in np.unique(fold):
         held = samples[(fold == k) & judged]
+        if not len(held):
+            continue
         clean.append(held)
         logits.append(fit_blocks(samples[fold != k], settings.shrinkage)(held))
     whole, values = Samples.stack(clean), np.concatenate(logits)

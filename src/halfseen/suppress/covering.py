@@ -13,8 +13,8 @@ that one strong detection outweighs many weak ones beside it. The kept detection
     + log(1 + sum_i r(i, k) (exp(gamma (s_i - t)) - 1) / exp(gamma (s_k - t))) / gamma
 
 so that one which others cover sinks, and one that many dropped candidates agree with rises: i runs
-over the candidates that overlap k more than any other kept detection. At t they have no say: where
-nearly every window scores about t, their number says nothing.
+over the other candidates that overlap k more than any other kept detection, and by AGREES at least.
+At t they have no say: where nearly every window scores about t, their number says nothing.
 """
 
 from __future__ import annotations

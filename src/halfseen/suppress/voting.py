@@ -12,9 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.detections import Detections
+from halfseen.errors import SettingsError
 from halfseen.geometry import area, intersection, iou
 from halfseen.suppress.greedy import Greedy, Overlaps, greedy_by
-from halfseen.suppress.interpretation import Floats, Indices, Interpretation, check_range
+from halfseen.suppress.interpretation import (
+    Floats,
+    Indices,
+    Interpretation,
+    best_first,
+    check_range,
+)
+
+LARGEST = 1e300
+"""The largest score that can be multiplied by any beta."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,7 @@ class Voting:
     def __post_init__(self) -> None:
         check_range("overlap", self.overlap, 0, 1)
         check_range("beta", self.beta, 1e-3, 1e3)
-        check_range("threshold", self.threshold, -1e6, 1e6)
+        check_range("threshold", self.threshold, -1e9, 1e9)
 
 
 def voting(
@@ -71,10 +81,16 @@ def voting_by(
 ) -> Interpretation:
     """Voting for any measures of overlap: over the lower-ranked one, and over either."""
     kept = greedy_by(score, label, content, Greedy(settings.overlap), over_lower)
+    if len(score) and np.abs(score).max() > LARGEST:
+        raise SettingsError(
+            f"scores up to {np.abs(score).max():g} are too large to vote with; rescale them"
+        )
     meant = _meant(kept, label, settings.overlap, over_either)
     above = settings.beta * (score - settings.threshold)
     total = above.copy()
-    voters = np.flatnonzero((meant >= 0) & (above > 0))
+    # In an order that is not that of the input, on which the last bits of sums would depend.
+    order = best_first(score, content)
+    voters = order[(meant[order] >= 0) & (above[order] > 0)]
     # log(exp(x) - 1), which must not overflow.
     say = above[voters] + np.log(-np.expm1(-above[voters]))
     np.logaddexp.at(total, meant[voters], say)
@@ -94,10 +110,11 @@ def _meant(
 ) -> Indices:
     """(N,) the kept detection that each dropped one votes for; -1 for the kept ones."""
     meant = kept.excluder.copy()
-    waiting = np.flatnonzero(meant >= 0)
-    for best in kept.indices:
-        others = waiting[label[waiting] == label[best]]
-        mine = others[over_either(int(best), others) > overlap]
-        meant[mine] = best
-        waiting = np.setdiff1d(waiting, mine, assume_unique=True)
+    dropped = np.flatnonzero(meant >= 0)
+    for name in np.unique(label[dropped]):
+        waiting = dropped[label[dropped] == name]
+        for best in kept.indices[label[kept.indices] == name]:
+            mine = over_either(int(best), waiting) > overlap
+            meant[waiting[mine]] = best
+            waiting = waiting[~mine]
     return meant

@@ -36,9 +36,9 @@ NEIGHBOURS = 40
 """Suppressed neighbours sent of one detection at most."""
 
 METHODS: dict[str, tuple[str, str]] = {
-    "BL": ("BL", "greedy"),
-    "BLT": ("BLT", "greedy"),
-    "VIS": ("VIS", "greedy"),
+    "BL": ("BL", "voting"),
+    "BLT": ("BLT", "voting"),
+    "VIS": ("VIS", "voting"),
     "VIS+NMS": ("VIS", "covering"),
 }
 """Each method of the page: the method of its model, and its suppression."""
