@@ -114,8 +114,9 @@ def _choose(
             return greedy_by(score, label, scene.content, Greedy(overlap, **settings), over_lower)
         if method == "voting":
             return voting_by(
-                score, label, scene.content, Voting(overlap, **settings), over_lower, over_either
-            )
+                score, label, scene.content, Voting(overlap, **settings), over_lower,
+                lambda some, others: np.stack([over_either(int(k), others) for k in some]),
+            )  # fmt: skip
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise

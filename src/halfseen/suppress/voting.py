@@ -6,6 +6,7 @@ Greedy suppression forgets the others. Here each of them votes for the object th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
-from halfseen.geometry import area, intersection, iou
+from halfseen.geometry import area, intersection, iou_matrix
 from halfseen.suppress.greedy import Greedy, Overlaps, greedy_by
 from halfseen.suppress.interpretation import (
     Floats,
@@ -25,6 +26,8 @@ from halfseen.suppress.interpretation import (
 
 LARGEST = 1e300
 """The largest score that can be multiplied by any beta."""
+PAIRS = 1_000_000
+"""Pairs of detections that are looked at together at most, which bounds memory."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def voting(
     return voting_by(
         found.score, found.label, content, Voting(overlap, beta, threshold),
         lambda k, others: intersection(boxes[k], boxes[others]) / areas[others],
-        lambda k, others: iou(boxes[k], boxes[others]),
+        lambda some, others: iou_matrix(boxes[some], boxes[others]),
     )  # fmt: skip
 
 
@@ -77,9 +80,12 @@ def voting_by(
     content: NDArray[np.float64] | NDArray[np.uint64],
     settings: Voting,
     over_lower: Overlaps,
-    over_either: Overlaps,
+    over_either: Callable[[Indices, Indices], Floats],
 ) -> Interpretation:
-    """Voting for any measures of overlap: over the lower-ranked one, and over either."""
+    """Voting for any measures of overlap: over the lower-ranked one, and over either.
+
+    over_either   (K, L) overlaps of K detections with L others
+    """
     kept = greedy_by(score, label, content, Greedy(settings.overlap), over_lower)
     if len(score) and np.abs(score).max() > LARGEST:
         raise SettingsError(
@@ -106,15 +112,19 @@ def voting_by(
 
 
 def _meant(
-    kept: Interpretation, label: NDArray[np.str_], overlap: float, over_either: Overlaps
-) -> Indices:
+    kept: Interpretation, label: NDArray[np.str_], overlap: float,
+    over_either: Callable[[Indices, Indices], Floats],
+) -> Indices:  # fmt: skip
     """(N,) the kept detection that each dropped one votes for; -1 for the kept ones."""
     meant = kept.excluder.copy()
     dropped = np.flatnonzero(meant >= 0)
     for name in np.unique(label[dropped]):
         waiting = dropped[label[dropped] == name]
-        for best in kept.indices[label[kept.indices] == name]:
-            mine = over_either(int(best), waiting) > overlap
-            meant[waiting[mine]] = best
+        best = kept.indices[label[kept.indices] == name]
+        while len(best) and len(waiting):
+            some, best = np.split(best, [max(PAIRS // len(waiting), 1)])
+            near = over_either(some, waiting) > overlap
+            mine = near.any(axis=0)
+            meant[waiting[mine]] = some[near.argmax(axis=0)[mine]]
             waiting = waiting[~mine]
     return meant
