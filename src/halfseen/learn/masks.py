@@ -44,9 +44,8 @@ def learn_masks(
     """The model with a mask head, learnt from the whole objects of its class in the dataset.
 
     Textures and other objects are pasted over them, so that the truth is known without any mask
-    label. A model
-    with too few whole objects for a component comes back without a head. A calibration is dropped:
-    it knows other flags.
+    label. A model with too few whole objects for a component comes back without a head. A
+    calibration is dropped: it knows other flags.
     """
     settings = settings or MaskSettings()
     parts: dict[int, list[Samples]] = {m: [] for m in range(len(model.components))}
