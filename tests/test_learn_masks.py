@@ -22,6 +22,7 @@ from halfseen.learn.mask_pastes import REACH, SHARES, Occluders, cut_out, paste
 from halfseen.learn.mask_samples import collect_samples
 from halfseen.learn.masks import MaskSettings, learn_masks
 from halfseen.model.mixture import Mixture
+from halfseen.view.filmstrip import film
 
 SHIPPED = Path(hs.__file__).parent / "models" / "scenes-car-VIS.safetensors"
 
@@ -186,6 +187,12 @@ def test_looking_again_sees_what_covers_the_same_windows() -> None:
     again = detector.look_again(image, found)
     for ours, theirs in zip(again.visibility, found.visibility, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+    (frame,) = film(image, found.full[0], {"VIS": model}, (0.0,))
+    shown = frame.found["VIS"]
+    assert shown is not None
+    np.testing.assert_array_equal(
+        shown.visibility[0], detector.look_again(image, shown).visibility[0]
+    )
     noise = np.random.default_rng(0).integers(0, 255, image.shape).astype(np.uint8)
     covered = detector.look_again(noise, found)
     np.testing.assert_array_equal(covered.window, found.window)

@@ -13,6 +13,7 @@ from halfseen.data.files import write_atomically
 from halfseen.data.image import Pixels
 from halfseen.detections import Detections
 from halfseen.geometry import Boxes, clip
+from halfseen.infer.detector import Detector
 from halfseen.infer.levels import feature_levels
 from halfseen.model.mixture import Mixture
 from halfseen.view.closeup import around, close_up
@@ -60,7 +61,11 @@ def film(
 def _follow(model: Mixture, image: Pixels, box: Boxes) -> Detections | None:
     shapes = {component.shape for component in model.components}
     levels = list(feature_levels(image, model.descriptor, model.pyramid, shapes))
-    return follow(model, levels, (image.shape[0], image.shape[1]), box.tolist())
+    found = follow(model, levels, (image.shape[0], image.shape[1]), box.tolist())
+    # As a detector shows it: with the flags of the model's mask head, if it has one.
+    if found is not None and model.head is not None:
+        found = Detector(model).look_again(image, found)
+    return found
 
 
 def cover(image: Pixels, box: Boxes, share: float) -> Pixels:
