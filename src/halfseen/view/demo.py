@@ -57,7 +57,9 @@ class DemoSettings:
     seed: int = 1
     size: tuple[int, int] = (375, 500)
     training: TrainSettings = field(
-        default_factory=lambda: TrainSettings(mining_images=80, per_image=60, updates=2, rounds=3)
+        default_factory=lambda: TrainSettings(
+            mining_images=80, per_image=60, updates=2, rounds=3, masks=True
+        )
     )
 
     def __post_init__(self) -> None:
