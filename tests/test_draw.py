@@ -1,5 +1,6 @@
 """Pictures of detections: what is drawn where, judged by the pixels."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -48,6 +49,16 @@ def test_visible_blocks_are_tinted_and_hidden_ones_dimmed_and_hatched() -> None:
     assert hidden.max(0)[0] > 150  # the hatching
     assert (drawn[300:] == GROUND).all()
     assert (drawn[:, 320:] == GROUND).all()
+
+
+def test_the_background_of_a_figure_is_left_as_it_is() -> None:
+    figure = np.ones((4, 5), bool)
+    figure[2:] = False
+    drawn = draw_detections(picture(), replace(one(), figure=(figure,)))
+    plain = draw_detections(picture(), one())
+    assert (drawn[190:250, 110:210] == GROUND).all()
+    for same in (np.s_[:180], np.s_[:, 230:]):  # the figure, and what is hidden
+        assert (drawn[same] == plain[same]).all()
 
 
 def test_the_visible_box_is_solid_and_the_whole_one_dashed() -> None:

@@ -10,6 +10,7 @@ import pytest
 import halfseen as hs
 from halfseen.data.scenes import render_scenes
 from halfseen.errors import ModelError, SettingsError
+from halfseen.features.colour import lab
 from halfseen.features.fhog import Fhog
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.infer import masks
@@ -23,7 +24,7 @@ SHIPPED = Path(hs.__file__).parent / "models" / "scenes-car-VIS.safetensors"
 
 @cache
 def headless() -> Mixture:
-    return hs.load(SHIPPED)
+    return replace(hs.load(SHIPPED), head=None)
 
 
 def random_head(model: Mixture, seed: int = 0) -> Mixture:
@@ -96,6 +97,9 @@ def test_mirrored_images_give_mirrored_flags() -> None:
         for j in np.flatnonzero(np.abs(there.window - box).max(1) < 1e-6):
             if there.mirrored[j] != here.mirrored[i] and there.component[j] == here.component[i]:
                 np.testing.assert_array_equal(here.visibility[i], there.visibility[j][:, ::-1])
+                assert here.figure is not None
+                assert there.figure is not None
+                np.testing.assert_array_equal(here.figure[i], there.figure[j][:, ::-1])
                 compared += 1
     assert compared >= 1
 
@@ -165,10 +169,11 @@ def test_a_cut_follows_the_colours() -> None:
     colours[:, :, 2:] = 200
     logits = np.array([[[2.0, 0.1, -0.1, 0.1, 0.1, -2.0]]], np.float32)
     outside = np.zeros((1, 1, 6), bool)
-    flags = cut_masks(logits, colours, outside, 1.0)
+    quarters = colours.repeat(2, 1).repeat(2, 2)
+    flags = cut_masks(logits, quarters, outside, 1.0)
     np.testing.assert_array_equal(flags[0, 0], [False, False, True, True, True, True])
     outside[0, 0, 5] = True
-    assert not cut_masks(logits, colours, outside, 1.0)[0, 0, 5]
+    assert not cut_masks(logits, quarters, outside, 1.0)[0, 0, 5]
 
 
 def test_edges_and_colours() -> None:
@@ -177,7 +182,7 @@ def test_edges_and_colours() -> None:
     colours = block_colours(image, np.array([[0.0, 0.0, 12.0, 8.0]]), 2, 4)
     np.testing.assert_allclose(colours[0, :, :2], 0)
     np.testing.assert_allclose(colours[0, :, 2:], [[[255, 0, 0]] * 2] * 2)
-    across, down = contrast_edges(colours)
+    across, down = contrast_edges(lab(colours))
     assert across.shape == (1, 2, 3)
     assert down.shape == (1, 1, 4)
     np.testing.assert_allclose(down, 1)

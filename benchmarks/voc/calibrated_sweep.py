@@ -1,22 +1,24 @@
 """Covered objects of VOC ranked by calibrated probability: BLT against VIS.
 
-    python benchmarks/voc/calibrated_sweep.py VOC calibration --test ids
+    python benchmarks/voc/calibrated_sweep.py VOC STUDY calibration --test ids
 
-takes CLASS-{BLT,VIS}.safetensors of the folder that calibration.py fills, and the pictures of
-sweep.py: AP of whole objects among 200 images without the class, with nothing and with 40% of each
-object covered. The last line printed is JSON: the means over the classes, by votes and by
-probability, and what VIS has at 40% in terms of BLT.
+takes CLASS-{BLT,VIS}.safetensors of the folder that calibration.py fills, and measures AP of the
+whole objects of the class among all images of val, with nothing and with 40% of each covered by
+texture from images without the class. Images without the class are not searched again: STUDY, as
+`halfseen reproduce` makes it, has their candidates. The last line printed is JSON: the means over
+the classes, by votes and by probability, and what VIS has at 40% in terms of BLT.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from calibration import CLASSES, METHODS
-from sweep import choose
+from numpy.typing import NDArray
 
 from halfseen.data.dataset import Dataset
 from halfseen.data.voc import read_voc
@@ -24,40 +26,62 @@ from halfseen.detections import Detections
 from halfseen.evaluate.sweep import cover_objects
 from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import match, summarise
+from halfseen.infer.calibration import probabilities
 from halfseen.infer.detector import Detector
+from halfseen.model.mixture import Mixture
 from halfseen.model.store import load
+from halfseen.reproduce import MOST, Study, candidates
+from halfseen.suppress import suppress
 
-SHARES = (0.0, 0.4)
+SHARE = 0.4
+LOWEST = -1.03
+TEXTURES = 40
 
 
-def sweep_class(dataset: Dataset, label: str, folder: Path) -> dict[str, float]:
+def ranked(model: Mixture, found: Detections) -> tuple[Detections, NDArray[np.float64]]:
+    """What voting keeps of the candidates, ranked by votes; and the probability of each."""
+    assert model.calibration is not None
+    result = suppress(found, "voting")
+    kept = found[result.indices]
+    return replace(kept, score=result.rank), probabilities(model.calibration, kept, found)
+
+
+def sweep_class(test: Dataset, study: Study, label: str, folder: Path) -> dict[str, float]:
     """AP by method, share and ranking."""
-    test, others = choose(dataset, label, 60, 200, 0)
-    textures = [others.image(i) for i in range(len(others))]
-    detectors = {m: Detector(load(folder / f"{label}-{m}.safetensors")) for m in METHODS}
-    found: dict[tuple[str, float], list[Detections]] = {(m, s): [] for m in METHODS for s in SHARES}
-    for i, truth in enumerate(test):
-        image = test.image(i)
-        for share in SHARES:
-            pixels, _ = cover_objects(image, truth, label, share, textures, 0)
-            for method, detector in detectors.items():
-                found[method, share].append(detector.detect(pixels))
+    shown = np.array([bool((truth.label == label).any()) for truth in test])
+    textures = [test.image(int(i)) for i in np.flatnonzero(~shown)[:TEXTURES]]
     ignored = [~whole(truth) for truth in test]
     row = {}
-    for (method, share), parts in found.items():
-        ranks = {"votes": [part.score for part in parts]}
-        ranks["probability"] = [
-            np.zeros(0) if part.probability is None else part.probability for part in parts
-        ]
-        for by, rank in ranks.items():
-            matches = match(test.truths, parts, label, ignored=ignored, rank=rank)
-            row[f"{method} {share:.0%} {by}"] = 100 * float(summarise(matches).ap)
+    for method in METHODS:
+        model = load(folder / f"{label}-{method}.safetensors")
+        detector = Detector(model)
+        clean, covered = [], []
+        for i, found in enumerate(candidates(study, label, method)):
+            # Stored candidates have the paper's flags.
+            if shown[i] and model.head is not None:
+                found = detector.look_again(test.image(i), found)
+            clean.append(ranked(model, found))
+            covered.append(clean[-1])
+            if (whole(test[i]) & (test[i].label == label)).any():
+                pixels, _ = cover_objects(test.image(i), test[i], label, SHARE, textures, 0)
+                (again,) = detector.candidates_by_model(pixels, LOWEST, MOST)
+                covered[-1] = ranked(model, again)
+        for share, parts in (("0%", clean), (f"{SHARE:.0%}", covered)):
+            kept = [part[0] for part in parts]
+            ranks = {
+                "votes": [part.score for part in kept],
+                "probability": [part[1] for part in parts],
+            }
+            for by, rank in ranks.items():
+                matches = match(test.truths, kept, label, ignored=ignored, rank=rank)
+                row[f"{method} {share} {by}"] = 100 * float(summarise(matches).ap)
     return row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("voc")
+    parser.add_argument("study", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--test", default="val")
     parser.add_argument("--class", dest="classes", action="append", default=[])
@@ -65,7 +89,8 @@ def main() -> None:
     test = read_voc(options.voc, options.test)
     rows = {}
     for label in options.classes or CLASSES:
-        rows[label] = sweep_class(test, label, options.folder)
+        study = Study(test[:0], test, options.study, [label])
+        rows[label] = sweep_class(test, study, label, options.folder)
         print(label, {key: round(value, 1) for key, value in rows[label].items()}, flush=True)
     keys = next(iter(rows.values()))
     means = {key: round(float(np.mean([row[key] for row in rows.values()])), 2) for key in keys}

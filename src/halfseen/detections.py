@@ -33,6 +33,8 @@ class Detections:
     size        (height, width) of the image
     probability (N,) float64 that a detection is right, comparable between components and classes;
                 NaN for models without calibration, None where nobody asked
+    figure      N bool arrays (rows, cols): True where a block shows the object rather than its
+                background; says nothing of blocks that are not visible. None where nobody asked
     """
 
     score: Floats
@@ -45,6 +47,7 @@ class Detections:
     visibility: tuple[Bools, ...]
     size: tuple[int, int]
     probability: Floats | None = None
+    figure: tuple[Bools, ...] | None = None
 
     def __post_init__(self) -> None:
         count = len(self.score)
@@ -59,6 +62,10 @@ class Detections:
         for name in ("window", "full", "visible"):
             if getattr(self, name).shape != (count, 4):
                 raise ValueError(f"Detections: {name} must have shape ({count}, 4)")
+        if self.figure is not None:
+            shapes, seen = ([g.shape for g in grids] for grids in (self.figure, self.visibility))
+            if shapes != seen:
+                raise ValueError(f"Detections: figure has the shapes {shapes}, visibility {seen}")
 
     @classmethod
     def empty(cls, size: tuple[int, int]) -> Detections:
@@ -85,7 +92,9 @@ class Detections:
             known = np.concatenate(
                 [np.full(len(p), np.nan) if p.probability is None else p.probability for p in parts]
             )
-        return cls(**arrays, visibility=flags, size=parts[0].size, probability=known)
+        grids = [part.figure for part in parts if part.figure is not None]
+        figure = sum(grids, ()) if len(grids) == len(parts) else None
+        return cls(**arrays, visibility=flags, size=parts[0].size, probability=known, figure=figure)
 
     def __len__(self) -> int:
         return len(self.score)
@@ -96,9 +105,11 @@ class Detections:
         arrays = {
             f.name: getattr(self, f.name)[chosen]
             for f in fields(self)
-            if f.name not in ("visibility", "size") and getattr(self, f.name) is not None
+            if f.name not in ("visibility", "size", "figure") and getattr(self, f.name) is not None
         }
-        return replace(self, **arrays, visibility=tuple(self.visibility[i] for i in chosen))
+        figure = None if self.figure is None else tuple(self.figure[i] for i in chosen)
+        flags = tuple(self.visibility[i] for i in chosen)
+        return replace(self, **arrays, visibility=flags, figure=figure)
 
     def sorted(self) -> Detections:
         """Best first; ties keep their order."""
@@ -115,9 +126,14 @@ class Detections:
         return np.array([grid.mean() for grid in self.visibility], dtype=np.float64)
 
     def mask(self, i: int) -> Bools:
-        """(height, width) bool: the visible blocks of detection i within `full`, in pixels."""
+        """(height, width) bool: the visible blocks of detection i within `full`, in pixels.
+
+        Of these the ones of the figure, where it is known and any of them is visible.
+        """
         height, width = self.size
         grid = self.visibility[i]
+        if self.figure is not None and (grid & self.figure[i]).any():
+            grid = grid & self.figure[i]
         x1, y1, x2, y2 = self.window[i]
         columns = _block_of_pixel(width, x1, x2, grid.shape[1])
         rows = _block_of_pixel(height, y1, y2, grid.shape[0])

@@ -92,6 +92,7 @@ def _schema(pa: Any) -> Any:
         ("label", pa.string()), ("score", pa.float64()), ("full", box), ("visible", box),
         ("visible_fraction", pa.float64()), ("component", pa.int64()), ("mirrored", pa.bool_()),
         ("window", box), ("visibility", pa.list_(pa.string())), ("probability", pa.float64()),
+        ("figure", pa.list_(pa.string())),
     ]  # fmt: skip
     dropped = [*detection, ("by", pa.int64()), ("overlap", pa.float64())]
     return pa.schema(

@@ -17,6 +17,7 @@ from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.features.pyramid import Level, LevelPlan
 from halfseen.infer.calibration import LOWEST, probabilities
+from halfseen.infer.figure import find_figures
 from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
 from halfseen.infer.masks import Masker, SeenLevels, with_flags
 from halfseen.infer.planes import MirrorBasis, Planes
@@ -134,6 +135,7 @@ class Detector:
         kept, own = found[suppression.indices], owner[suppression.indices]
         if method not in BY_FLAGS:
             kept = self._with_masks(pixels, kept, own, seen)
+        kept = self._with_figures(pixels, kept, own)
         if calibrated:
             kept = self._with_probability(kept, own, everything, owner)
         return Choice(replace(kept, score=suppression.rank), found, suppression)
@@ -186,7 +188,9 @@ class Detector:
             levels.add((level.scale_x, level.scale_y), features)
         if not levels.scales:
             raise SettingsError("no window fits into this image: it is too small")
-        return self._with_masks(pixels, found, np.zeros(len(found), np.int64), [levels])
+        owner = np.zeros(len(found), np.int64)
+        again = self._with_masks(pixels, found, owner, [levels])
+        return self._with_figures(pixels, again, owner)
 
     def _search(
         self, pixels: NDArray[np.uint8], threshold: float, most: int | None = None
@@ -267,6 +271,21 @@ class Detector:
                     for n, grid in some:
                         flags[mine[n]] = grid
         return with_flags(found, flags) if masked else found
+
+    def _with_figures(
+        self, pixels: NDArray[np.uint8], found: Detections, owner: NDArray[np.int64]
+    ) -> Detections:
+        """The detections with their figures, if mask heads tell what of them is hidden.
+
+        Those of models without a head are all figure.
+        """
+        if not any(self._maskers):
+            return found
+        figure = [np.ones_like(grid) for grid in found.visibility]
+        mine = [n for n, m in enumerate(owner.tolist()) if self._maskers[m]]
+        for n, grid in zip(mine, find_figures(pixels, found[mine]), strict=True):
+            figure[n] = grid
+        return replace(found, figure=tuple(figure))
 
     def _with_probability(
         self,

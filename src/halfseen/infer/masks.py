@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from halfseen.detections import Detections
 from halfseen.errors import ModelError
+from halfseen.features.colour import lab
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import Level
 from halfseen.infer.boxes import contract, extent
+from halfseen.infer.grouping import group
 from halfseen.infer.visibility import infer_visibility
+from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 
 # How fast the weight of an edge falls with the difference of colour, in its mean square.
@@ -37,7 +40,7 @@ class Masker:
                 f"model {model.label!r} has no mask head; train it with masks, or ask for "
                 'visibility="paper"'
             )
-        self.model, self.alpha = model, model.head.alpha
+        self.model, self.head = model, model.head
         self.templates = {
             (index, mirrored): model.head.template(
                 index, model.descriptor.mirror if mirrored else None
@@ -61,19 +64,32 @@ class Masker:
             rows, cols = bias.shape
             mine = np.flatnonzero(given & (found.component == index) & (found.mirrored == mirrored))
             logits = np.empty((len(mine), rows, cols), np.float32)
-            outside = np.empty((len(mine), rows, cols), np.bool_)
-            for level in np.unique(levels[mine]):
-                here = levels[mine] == level
-                part = features[int(level)]
-                top, left = first_blocks(
-                    found.window[mine[here]], scales[level], self.model.descriptor
-                )
-                logits[here] = hidden_logits(part, top, left, weights, bias)
-                outside[here] = beyond(top, left, (rows, cols), part.shape[:2])
-            colours = block_colours(pixels, found.window[mine], rows, cols)
-            yield from zip(
-                mine.tolist(), cut_masks(logits, colours, outside, self.alpha), strict=True
+            if not len(mine):
+                continue
+            top, left = first_blocks(
+                found.window[mine], scales[levels[mine]], self.model.descriptor
             )
+            sizes = np.array([features[level].shape[:2] for level in levels[mine].tolist()])
+            outside = beyond(top, left, (rows, cols), sizes)
+            for level in set(levels[mine].tolist()):
+                here = levels[mine] == level
+                logits[here] = hidden_logits(features[level], top[here], left[here], weights, bias)
+            quarters = lab(block_colours(pixels, found.window[mine], 2 * rows, 2 * cols))
+            yield from zip(
+                mine.tolist(),
+                self._judge(index, mirrored, logits, quarters, outside),
+                strict=True,
+            )
+
+    def _judge(
+        self, component: int, mirrored: bool, logits: Floats, quarters: Floats, outside: Bools
+    ) -> Bools:
+        """The flags of windows of a component; its mirror image is judged from its side."""
+        side = slice(None, None, -1 if mirrored else 1)
+        flags = judge(
+            self.head, component, logits[:, :, side], quarters[:, :, side], outside[:, :, side]
+        )
+        return flags[:, :, side]
 
     def _levels(self, found: Detections, scales: NDArray[np.float64]) -> NDArray[np.int64]:
         """(N,) which of the levels of these scales (L, 2) each detection comes from."""
@@ -112,10 +128,10 @@ class SeenLevels:
 
 
 def first_blocks(
-    windows: NDArray[np.float64], scale: NDArray[np.float64], descriptor: Descriptor
+    windows: NDArray[np.float64], scales: NDArray[np.float64], descriptor: Descriptor
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(top, left): the first blocks of windows (N, 4) in pixels, at a level of scale (x, y)."""
-    corner = np.rint((windows[:, :2] * scale - descriptor.offset) / descriptor.cell)
+    """(top, left): the first blocks of windows (N, 4) in pixels, at levels of scales (N, 2)."""
+    corner = np.rint((windows[:, :2] * scales - descriptor.offset) / descriptor.cell)
     return corner[:, 1].astype(np.int64), corner[:, 0].astype(np.int64)
 
 
@@ -123,44 +139,45 @@ def beyond(
     top: NDArray[np.int64],
     left: NDArray[np.int64],
     shape: tuple[int, int],
-    size: Sequence[int],
+    sizes: NDArray[np.int64],
 ) -> Bools:
-    """(N, rows, cols): which blocks of windows lie outside a level of (H, W) blocks."""
+    """(N, rows, cols): which blocks of windows lie outside levels of (N, 2) blocks."""
     y, x = top[:, None] + np.arange(shape[0]), left[:, None] + np.arange(shape[1])
-    return ((y < 0) | (y >= size[0]))[:, :, None] | ((x < 0) | (x >= size[1]))[:, None, :]
+    above, beside = (y < 0) | (y >= sizes[:, :1]), (x < 0) | (x >= sizes[:, 1:])
+    return above[:, :, None] | beside[:, None, :]
 
 
-def cut_masks(logits: Floats, colours: Floats, outside: Bools, alpha: float) -> Bools:
+def judge(
+    head: MaskHead, component: int, logits: Floats, quarters: Floats, outside: Bools
+) -> Bools:
+    """(N, rows, cols) flags of windows of a component, not mirrored, from the blocks' own logits.
+
+    quarters   (N, 2 rows, 2 cols, 3): Lab colours of the quarters of the blocks
+    """
+    if head.grouping is not None:
+        logits = group(head.grouping, logits, quarters, outside)
+    return cut_masks(logits - head.cutoff[component], quarters, outside, head.alpha)
+
+
+def cut_masks(logits: Floats, quarters: Floats, outside: Bools, alpha: float) -> Bools:
     """(N, rows, cols) flags: the exact optimum of the head's energy (see `MaskHead`)."""
     if not len(logits):
         return np.zeros(logits.shape, np.bool_)
+    upper, lower = quarters[:, ::2], quarters[:, 1::2]
+    colours = (
+        upper[:, :, ::2] + upper[:, :, 1::2] + lower[:, :, ::2] + lower[:, :, 1::2]
+    ) * np.float32(0.25)
     _, flags = infer_visibility(-logits, 0.0, alpha, outside, contrast_edges(colours))
     return flags
 
 
 def contrast_edges(colours: Floats) -> tuple[Floats, Floats]:
-    """Weights of the horizontal and vertical pairs of blocks of RGB colours (N, rows, cols, 3)."""
-    lab = _lab(colours)
-    across = ((lab[:, :, 1:] - lab[:, :, :-1]) ** 2).sum(-1)
-    down = ((lab[:, 1:] - lab[:, :-1]) ** 2).sum(-1)
+    """Weights of the horizontal and vertical pairs of blocks of Lab colours (N, rows, cols, 3)."""
+    across = ((colours[:, :, 1:] - colours[:, :, :-1]) ** 2).sum(-1)
+    down = ((colours[:, 1:] - colours[:, :-1]) ** 2).sum(-1)
     pairs = max(across[0].size + down[0].size, 1)
     mean = (across.sum((1, 2)) + down.sum((1, 2)))[:, None, None] / pairs + 1e-6
     return np.exp(-CONTRAST * across / mean), np.exp(-CONTRAST * down / mean)
-
-
-# From linear RGB (sRGB's primaries) to XYZ relative to the white D65.
-_XYZ = np.array(
-    [[0.4339, 0.3763, 0.1898], [0.2126, 0.7152, 0.0722], [0.0178, 0.1095, 0.8727]], np.float32
-)
-_LAB = np.array([[0, 116, 0], [500, -500, 0], [0, 200, -200]], np.float32)
-
-
-def _lab(rgb: Floats) -> Floats:
-    """CIE Lab (but for the constant of L) of sRGB colours in 0..255."""
-    value = rgb / np.float32(255)
-    linear = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
-    xyz = linear.astype(np.float32) @ _XYZ.T
-    return np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116) @ _LAB.T
 
 
 def with_flags(found: Detections, flags: Sequence[Bools]) -> Detections:

@@ -36,7 +36,7 @@ class Samples:
     """Windows of one component, those of its mirror image flipped to its side.
 
     features  (N, rows + 2, cols + 2, channels) float16: the blocks and the ring around them
-    colours   (N, rows, cols, 3) float16: mean RGB of the blocks
+    quarters  (N, 2 rows, 2 cols, 3) float16: mean RGB of the quarters of the blocks
     hidden    (N, rows, cols) bool: more than half covered
     known     (N, rows, cols) bool: whether it is hidden is known: not outside the image, nor in
               another object's box unless it is pasted over
@@ -48,7 +48,7 @@ class Samples:
     """
 
     features: NDArray[np.float16]
-    colours: NDArray[np.float16]
+    quarters: NDArray[np.float16]
     hidden: NDArray[np.bool_]
     known: NDArray[np.bool_]
     outside: NDArray[np.bool_]
@@ -133,7 +133,7 @@ def paste_windows(
     place = np.array([window.y]), np.array([window.x])
     grid = place_boxes(*place, shape, [0, 0, cols, rows], descriptor, crop.scale)[0]
     top, left = window.y - (rows + 1) // 2, window.x - (cols + 1) // 2
-    outside = beyond(np.array([top]), np.array([left]), shape, crop.size)[0]
+    outside = beyond(np.array([top]), np.array([left]), shape, np.array([crop.size]))[0]
     unit = (grid[2:] - grid[:2]) / [cols, rows]
     samples = []
     for n in range(count + 1):
@@ -149,18 +149,17 @@ def paste_windows(
             edge = MARGIN * descriptor.cell + round(descriptor.offset)
             inner = (edge, edge, edge + cols * descriptor.cell, edge + rows * descriptor.cell)
             pixels, covered = paste(pixels, inner, float(np.mean(crop.scale)), occluders, rng)
-        means = _block_means(
-            np.concatenate([pixels, covered[None].astype(np.float32)]), shape, descriptor
-        )
         ring = (
             slice(MARGIN - REACH, MARGIN + rows + REACH),
             slice(MARGIN - REACH, MARGIN + cols + REACH),
         )
-        hidden = means[..., 3] > 0.5
+        planes = np.concatenate([pixels, covered[None].astype(np.float32)])
+        blocks = _inner(planes, shape, descriptor)
+        hidden = blocks[3].mean((1, 3)) > 0.5
         beside = np.any([_inside(other, moved, shape) for other in others], axis=0)
         known = ~outside & (hidden | ~beside)
         grids = [
-            descriptor(pixels)[ring].astype(np.float16), means[..., :3].astype(np.float16),
+            descriptor(pixels)[ring].astype(np.float16), _quarters(blocks[:3]).astype(np.float16),
             hidden, known, outside, _inside(box, moved, shape) & known,
         ]  # fmt: skip
         if window.mirrored:
@@ -188,12 +187,23 @@ def _cut(
     return resize(part, (shape[0] * cell + extra, shape[1] * cell + extra))
 
 
-def _block_means(planes: Floats, shape: tuple[int, int], descriptor: Descriptor) -> Floats:
-    """(rows, cols, planes): the mean of each block's own square."""
+def _inner(planes: Floats, shape: tuple[int, int], descriptor: Descriptor) -> Floats:
+    """(planes, rows, cell, cols, cell): the window's pixels, block by block."""
     cell, edge = descriptor.cell, MARGIN * descriptor.cell + round(descriptor.offset)
     part = planes[:, edge : edge + shape[0] * cell, edge : edge + shape[1] * cell]
-    part = part.reshape(-1, shape[0], cell, shape[1], cell)
-    return np.asarray(part.mean((2, 4)).transpose(1, 2, 0))
+    return part.reshape(-1, shape[0], cell, shape[1], cell)
+
+
+def _quarters(inner: Floats) -> Floats:
+    """(2 rows, 2 cols, planes): the means of the blocks' quarters."""
+    planes, rows, cell, cols, _ = inner.shape
+    half = (cell + 1) // 2
+    sides = slice(0, half), slice(cell - half, cell)
+    out = np.empty((rows, 2, cols, 2, planes), np.float32)
+    for a, down in enumerate(sides):
+        for b, across in enumerate(sides):
+            out[:, a, :, b] = inner[:, :, down, :, across].mean((2, 4)).transpose(1, 2, 0)
+    return out.reshape(2 * rows, 2 * cols, planes)
 
 
 def _inside(

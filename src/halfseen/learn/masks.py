@@ -7,9 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from halfseen.data.dataset import Dataset
+from halfseen.features.colour import lab
+from halfseen.infer.grouping import group
 from halfseen.infer.masks import Bools, cut_masks
 from halfseen.learn.mask_fit import Floats, Shrinkage, fit_blocks
 from halfseen.learn.mask_samples import Samples, collect_samples
+from halfseen.model.grouping import shipped_grouping
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 
@@ -27,13 +30,15 @@ class MaskSettings:
     false_hidden  the share of the visible blocks of held-out whole objects that may be called
                   hidden: what sets the operating point
     alpha         weight of the contrast-sensitive Ising prior, in units of the logits
+    grouping      whether the shipped grouping network looks at all logits of a window
     folds         each object is judged by a head that has not seen it, in so many turns
     shrinkage     of the logistic regressions
     """
 
     windows: int = 8000
-    false_hidden: float = 0.08
-    alpha: float = 4.0
+    false_hidden: float = 0.1
+    alpha: float = 1.0
+    grouping: bool = True
     folds: int = 3
     shrinkage: Shrinkage = field(default_factory=Shrinkage)
 
@@ -53,14 +58,15 @@ def learn_masks(
         parts[m].append(samples)
     if min(map(len, parts.values())) < LEAST_OBJECTS:
         return replace(model, head=None, calibration=None)
-    weights, biases = [], []
+    weights, biases, cutoffs = [], [], []
     for m in range(len(model.components)):
         samples = Samples.stack(parts[m])
         fitted = fit_blocks(samples, settings.shrinkage)
-        bias = fitted.bias - operating_point(samples, settings)
         weights.append(fitted.weights.astype(np.float16))
-        biases.append(bias.astype(np.float32))
-    head = MaskHead(tuple(weights), tuple(biases), settings.alpha)
+        biases.append(fitted.bias.astype(np.float32))
+        cutoffs.append(operating_point(samples, settings))
+    grouping = shipped_grouping() if settings.grouping else None
+    head = MaskHead(tuple(weights), tuple(biases), settings.alpha, tuple(cutoffs), grouping)
     return replace(model, head=head, calibration=None)
 
 
@@ -73,20 +79,16 @@ def operating_point(samples: Samples, settings: MaskSettings) -> float:
     # An object that the border cuts off is not whole, and looks stranger to the head.
     entire = samples.first & ~samples.outside.any((1, 2))
     judged = entire if entire.sum() >= LEAST_OBJECTS else samples.first
-    objects = np.unique(samples.object)
-    fold = np.searchsorted(objects, samples.object) % min(settings.folds, len(objects))
-    clean, logits = [], []
-    for k in np.unique(fold):
-        held = samples[(fold == k) & judged]
-        if not len(held):
-            continue
-        clean.append(held)
-        logits.append(fit_blocks(samples[fold != k], settings.shrinkage)(held))
-    whole, values = Samples.stack(clean), np.concatenate(logits)
+    whole, values = held_out(samples, judged, settings)
+    colours = lab(whole.quarters.astype(np.float32))
+    if settings.grouping:
+        values = group(shipped_grouping(), values, whole.quarters.astype(np.float32), whole.outside)
     low, high = -FURTHEST, FURTHEST
     for _ in range(16):
         middle = (low + high) / 2
-        flags = cut_flags(values - np.float32(middle), whole, settings.alpha)
+        flags = cut_masks(
+            values - np.float32(middle), colours, whole.outside, settings.alpha
+        )  # fmt: skip
         if false_hidden(flags, whole) > settings.false_hidden:
             low = middle
         else:
@@ -94,9 +96,18 @@ def operating_point(samples: Samples, settings: MaskSettings) -> float:
     return high
 
 
-def cut_flags(logits: Floats, samples: Samples, alpha: float) -> Bools:
-    """The flags of samples that the logits give."""
-    return cut_masks(logits, samples.colours.astype(np.float32), samples.outside, alpha)
+def held_out(samples: Samples, wanted: Bools, settings: MaskSettings) -> tuple[Samples, Floats]:
+    """The wanted samples, and their logits by heads fitted to other objects."""
+    objects = np.unique(samples.object)
+    fold = np.searchsorted(objects, samples.object) % min(settings.folds, len(objects))
+    kept, logits = [], []
+    for k in np.unique(fold):
+        held = samples[(fold == k) & wanted]
+        if not len(held):
+            continue
+        kept.append(held)
+        logits.append(fit_blocks(samples[fold != k], settings.shrinkage)(held))
+    return Samples.stack(kept), np.concatenate(logits)
 
 
 def false_hidden(flags: Bools, samples: Samples) -> float:

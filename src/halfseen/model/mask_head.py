@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.errors import ModelError
+from halfseen.model.grouping import Grouping
 
 # A block is judged from itself and its eight neighbours.
 REACH = 1
@@ -20,21 +21,34 @@ class MaskHead:
 
     The most probable flags minimise, over the blocks inside the image,
 
-        sum_i l_i [i is visible] + alpha sum_ij e_ij [v_i != v_j]
+        sum_i (g_i - cutoff) [i is visible] + alpha sum_ij e_ij [v_i != v_j]
 
-    where e_ij = exp(-3 d_ij^2 / mean d^2) falls with the difference d_ij of the colours of two
-    neighbours. What the operating point asks for is part of the bias.
+    where g_i is what the grouping network makes of all logits of the window (without one, l_i) and
+    e_ij = exp(-3 d_ij^2 / mean d^2) falls with the difference d_ij of the colours of two
+    neighbours.
 
-    weights  for each component (rows, cols, 3, 3, channels) float16
-    bias     for each component (rows, cols) float32
-    alpha    weight of the Ising prior, in units of the logits
+    weights   for each component (rows, cols, 3, 3, channels) float16
+    bias      for each component (rows, cols) float32
+    alpha     weight of the Ising prior, in units of the logits
+    cutoff    for each component the logit above which a block counts as hidden: the operating
+              point; () for 0
+    grouping  None if each block is judged for itself
     """
 
     weights: tuple[NDArray[np.float16], ...]
     bias: tuple[NDArray[np.float32], ...]
     alpha: float
+    cutoff: tuple[float, ...] = ()
+    grouping: Grouping | None = None
 
     def __post_init__(self) -> None:
+        if not self.cutoff:
+            object.__setattr__(self, "cutoff", (0.0,) * len(self.weights))
+        if len(self.cutoff) != len(self.weights) or not np.isfinite(self.cutoff).all():
+            raise ModelError(
+                f"a mask head needs a finite cutoff for each of its {len(self.weights)} "
+                f"components, found {list(self.cutoff)}"
+            )
         if len(self.weights) != len(self.bias):
             raise ModelError(
                 f"a mask head needs a bias for each of its {len(self.weights)} components, "

@@ -16,6 +16,7 @@ from halfseen.features.descriptor import make_descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.model.calibration import EVIDENCE, Calibration
 from halfseen.model.component import Component
+from halfseen.model.grouping import Grouping
 from halfseen.model.mask_head import SIDE, MaskHead
 from halfseen.model.mixture import Mixture
 from halfseen.model.shipped import find_model
@@ -51,7 +52,10 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
         "training": model.training,
     }
     if model.head is not None:
-        header["head"] = {"alpha": model.head.alpha}
+        header["head"] = {"alpha": model.head.alpha, "cutoff": list(model.head.cutoff)}
+        if model.head.grouping is not None:
+            for name, tensor in model.head.grouping.tensors().items():
+                tensors[f"head.grouping.{name}"] = np.ascontiguousarray(tensor)
         for i, (weights, bias) in enumerate(zip(model.head.weights, model.head.bias, strict=True)):
             tensors[f"head.weights.{i}"] = np.ascontiguousarray(weights)
             tensors[f"head.bias.{i}"] = np.ascontiguousarray(bias)
@@ -168,7 +172,19 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
         shape = parts["weights"][i].shape
         if len(shape) != 5 or any(n > limit for n, limit in zip(shape, most, strict=True)):
             raise ModelError(f"tensor head.weights.{i}: expected at most {most}, found {shape}")
-    return MaskHead(tuple(parts["weights"]), tuple(parts["bias"]), float(fields["alpha"]))
+    cutoff = tuple(float(value) for value in fields.get("cutoff", ()))
+    grouping = {
+        name.removeprefix("head.grouping."): tensor
+        for name, tensor in tensors.items()
+        if name.startswith("head.grouping.")
+    }
+    return MaskHead(
+        tuple(parts["weights"]),
+        tuple(parts["bias"]),
+        float(fields["alpha"]),
+        cutoff,
+        Grouping.of(grouping) if grouping else None,
+    )
 
 
 def _calibration(fields: dict[str, Any], tensors: dict[str, np.ndarray]) -> Calibration:

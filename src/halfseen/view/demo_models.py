@@ -2,7 +2,7 @@
 
 `python -m halfseen.view.demo_models` makes them again, in a few minutes, and chooses the scenes on
 which the page shows them; the same code and seed give the same bytes. They are small and know only
-drawn cars: enough to show what each method does.
+drawn cars: enough to show what each method does. That of VIS has a mask head.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def make_demo_models(
     folder.mkdir(parents=True, exist_ok=True)
     on_step(f"drawing {scenes} scenes")
     lessons = render_scenes(scenes, SEED)
-    settings = TrainSettings(mining_images=scenes // 2, updates=2, rounds=3)
+    settings = TrainSettings(mining_images=scenes // 2, updates=2, rounds=3, masks=True)
     files = []
     with Trainer(lessons, LABEL, settings, cores) as trainer:
         for method in METHODS:

@@ -7,6 +7,7 @@ part solid. Weak detections are hairlines.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -85,10 +86,14 @@ def _caption(found: Detections, i: int, score: float) -> str:
 
 
 def _shade(canvas: NDArray[np.float32], found: Detections, i: int, tone: Colour) -> None:
-    """Tint and hatching, within the part of `full` that lies in the image."""
+    """Tint and hatching, within the part of `full` that lies in the image.
+
+    The visible background of an object, where it is known, is left as it is.
+    """
     x1, y1, x2, y2 = np.rint(found.clipped[i]).astype(int)
     region = canvas[y1:y2, x1:x2]
-    seen = found.mask(i)[y1:y2, x1:x2, None]
+    seen = replace(found, figure=None).mask(i)[y1:y2, x1:x2, None]
+    own = found.mask(i)[y1:y2, x1:x2, None]
     paint = np.array(tone, np.float32)
     thin = unit(found.size)
     period = 7 * thin
@@ -96,7 +101,7 @@ def _shade(canvas: NDArray[np.float32], found: Detections, i: int, tone: Colour)
     stroke = HATCH * np.clip(0.7 * thin + 0.5 - np.abs(across), 0, 1)[..., None]
     hidden = (1 - DIM) * region
     hidden += stroke * (paint - hidden)
-    region[:] = np.where(seen, region + TINT * (paint - region), hidden)
+    region[:] = np.where(seen, region + own * TINT * (paint - region), hidden)
 
 
 def _outline(sketch: Sketch, found: Detections, i: int, tone: Colour) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from halfseen.data import rle
 from halfseen.detections import Detections
 
@@ -15,8 +18,9 @@ def records(found: Detections) -> list[Record]:
     """One JSON object a detection, best first.
 
     Boxes are [x1, y1, x2, y2] in pixels, 0-based and half-open. `visibility` has one text a row of
-    blocks, 1 where a block is visible, over the pixels of `window`. `probability` is there for
-    models that are calibrated.
+    blocks, 1 where a block is visible, over the pixels of `window`; so has `figure`, 1 where a
+    block shows the object rather than its background, where that is known. `probability` is there
+    for models that are calibrated.
     """
     fractions = found.visible_fraction
     rows: list[Record] = [
@@ -29,9 +33,7 @@ def records(found: Detections) -> list[Record]:
             "component": int(found.component[i]),
             "mirrored": bool(found.mirrored[i]),
             "window": _numbers(found.window[i]),
-            "visibility": [
-                "".join("01"[flag] for flag in row) for row in found.visibility[i].tolist()
-            ],
+            "visibility": _texts(found.visibility[i]),
         }
         for i in range(len(found))
     ]
@@ -39,6 +41,9 @@ def records(found: Detections) -> list[Record]:
         for row, known in zip(rows, found.probability, strict=True):
             if not math.isnan(known):
                 row["probability"] = float(f"{known:.4g}")
+    if found.figure is not None:
+        for row, grid in zip(rows, found.figure, strict=True):
+            row["figure"] = _texts(grid)
     return rows
 
 
@@ -55,6 +60,10 @@ def coco_rows(found: Detections, image_id: int | str, categories: dict[str, int]
         }
         for i, (x1, y1, x2, y2) in enumerate(boxes)
     ]
+
+
+def _texts(grid: NDArray[np.bool_]) -> list[str]:
+    return ["".join("01"[flag] for flag in row) for row in grid.tolist()]
 
 
 def _numbers(values: Any) -> list[float]:

@@ -1,0 +1,93 @@
+"""Which blocks of a detection show the object rather than its background, from colours alone.
+
+As GrabCut does, started from the box, but on blocks, in one round and with the exact cut.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.detections import Detections
+from halfseen.features.colour import lab
+from halfseen.infer.masks import contrast_edges
+from halfseen.infer.visibility import infer_visibility
+
+# Blocks around the window whose colours are looked at as well: most of the ground lies there.
+RING = 2
+# The width of the kernel between colours, in Lab.
+WIDTH = 6.0
+# What is added to a density of colours: one that nobody has seen says little.
+UNSEEN = 0.01
+# How much a block's place says, and the place that says nothing (the box's centre 1, its rim 0).
+PLACE, NEUTRAL = 4.0, 0.1
+# The weight of a pair of neighbours of the same colour.
+ALPHA = 4.0
+# A figure of a smaller share of the box's blocks is not believed.
+LEAST = 0.1
+# Larger than what four neighbours can say for a block.
+NEVER = 100.0
+Bools = NDArray[np.bool_]
+Boxes = NDArray[np.float64]
+
+
+def find_figures(pixels: NDArray[np.uint8], found: Detections) -> tuple[Bools, ...]:
+    """For each detection (rows, cols) bool: True where a block shows the object.
+
+    Blocks that are flagged hidden show none, and their colours count for neither side. All are True
+    where nothing was told apart.
+    """
+    figures = list(found.visibility)
+    shapes = np.array([grid.shape for grid in figures], np.int64).reshape(-1, 2)
+    for shape in np.unique(shapes, axis=0):
+        mine = np.flatnonzero((shapes == shape).all(1))
+        flags = np.stack([found.visibility[n] for n in mine])
+        grids = figure_grids(pixels, found.window[mine], found.full[mine], flags)
+        for n, grid in zip(mine, grids, strict=True):
+            figures[n] = grid
+    return tuple(figures)
+
+
+def figure_grids(
+    pixels: NDArray[np.uint8], windows: Boxes, boxes: Boxes, flags: Bools
+) -> NDArray[np.bool_]:
+    """(N, rows, cols) figures of windows (N, 4) with these boxes (N, 4) and flags of one shape."""
+    from halfseen.infer.mask_kernels import block_colours, colour_evidence
+
+    rows, cols = flags.shape[1] + 2 * RING, flags.shape[2] + 2 * RING
+    inner = np.s_[:, RING : rows - RING, RING : cols - RING]
+    unit = (windows[:, 2:] - windows[:, :2]) / (cols - 2 * RING, rows - 2 * RING)
+    around = windows + RING * np.hstack([-unit, unit])
+    known_x, within_x, place_x = _along(around[:, 0], unit[:, 0], cols, boxes[:, ::2], pixels, 1)
+    known_y, within_y, place_y = _along(around[:, 1], unit[:, 1], rows, boxes[:, 1::2], pixels, 0)
+    known = known_y[:, :, None] & known_x[:, None, :]
+    box = within_y[:, :, None] * within_x[:, None, :] > 0.501
+    place = np.minimum(place_y[:, :, None], place_x[:, None, :]).astype(np.float32)
+    hidden = np.zeros_like(box)
+    hidden[inner] = ~flags
+    neither = ~known | (hidden & box)
+    figure = np.where(box & ~neither, place, 0)
+    ground = known & ~box
+    colours = lab(block_colours(pixels, around, rows, cols))
+    unary = colour_evidence(colours, figure, ground, box & ~neither, WIDTH, UNSEEN)
+    unary += np.where(box, PLACE * (place - NEUTRAL), -NEVER)
+    _, grids = infer_visibility(unary, 0.0, ALPHA, neither, contrast_edges(colours))
+    enough = grids.sum((1, 2)) > LEAST * (box & ~neither).sum((1, 2))
+    return np.asarray(grids[inner] | ~enough[:, None, None])
+
+
+def _along(
+    start: Boxes, unit: Boxes, count: int, sides: Boxes, pixels: NDArray[np.uint8], axis: int
+) -> tuple[Bools, Boxes, Boxes]:
+    """Of N rows of blocks, (N, count) each: whether a block lies in the image, its share within
+    the box's sides (N, 2), and its place between them, from 0 at either to 1 in the middle.
+
+    Ties are decided by a hair, so that a mirrored image decides them as this one.
+    """
+    low = start[:, None] + unit[:, None] * np.arange(count)
+    high, centre = low + unit[:, None], low + unit[:, None] / 2
+    first, last = sides[:, :1], sides[:, 1:]
+    known = (centre > 1e-6) & (centre < pixels.shape[axis] - 1e-6)
+    share = np.clip(np.minimum(high, last) - np.maximum(low, first), 0, None) / unit[:, None]
+    middle, half = (first + last) / 2, np.maximum(last - first, 1e-6) / 2
+    return known, share, np.clip(1 - np.abs(centre - middle) / half, 0, 1)

@@ -1,0 +1,285 @@
+"""Figure and ground: what of a detection's visible blocks is the object."""
+
+import itertools
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import halfseen as hs
+from halfseen.collection.shards import FORMATS
+from halfseen.data.scenes import render_scenes
+from halfseen.detections import Detections
+from halfseen.features.colour import lab
+from halfseen.infer import figure
+from halfseen.infer.figure import figure_grids, find_figures
+from halfseen.infer.mask_kernels import block_colours, colour_evidence
+from halfseen.infer.masks import contrast_edges
+from halfseen.model.mask_head import MaskHead
+from halfseen.model.mixture import Mixture
+from halfseen.view.records import records
+
+SHIPPED = Path(hs.__file__).parent / "models" / "scenes-car-VIS.safetensors"
+DISC = (60.0, 50.0, 28.0)
+
+
+def detections(window: NDArray[np.float64], flags: tuple[NDArray[np.bool_], ...]) -> Detections:
+    count = len(window)
+    return Detections(
+        np.arange(count, 0.0, -1), np.full(count, "car"), np.zeros(count, np.int64),
+        np.zeros(count, bool), window, window, window, flags, (100, 120),
+    )  # fmt: skip
+
+
+def disc_image(seed: int = 0) -> NDArray[np.uint8]:
+    """A red disc before green, both with noise."""
+    x, y, radius = DISC
+    rows, columns = np.mgrid[:100, :120] + 0.5
+    inside = (rows - y) ** 2 + (columns - x) ** 2 < radius**2
+    image = np.where(inside[..., None], [200, 60, 50], [60, 140, 60])
+    noise = np.random.default_rng(seed).integers(-25, 26, image.shape)
+    return (image + noise).astype(np.uint8)
+
+
+def off_centre(window: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """How far the centres of blocks are from the disc's, in its radius."""
+    x = window[0] + (np.arange(shape[1]) + 0.5) * (window[2] - window[0]) / shape[1]
+    y = window[1] + (np.arange(shape[0]) + 0.5) * (window[3] - window[1]) / shape[0]
+    return np.hypot(x - DISC[0], y[:, None] - DISC[1]) / DISC[2]
+
+
+def slow_energy(
+    image: NDArray[np.uint8],
+    window: NDArray[np.float64],
+    box: NDArray[np.float64],
+    flags: NDArray[np.bool_],
+) -> tuple[NDArray[np.bool_], dict[tuple[bool, ...], float]]:
+    """Which blocks of window and ring can be figure, and what every choice of them is worth."""
+    ring = figure.RING
+    rows, cols = flags.shape[0] + 2 * ring, flags.shape[1] + 2 * ring
+    wide, high = (window[2:] - window[:2]) / flags.shape[::-1]
+    around = window + ring * np.array([-wide, -high, wide, high])
+    colours = block_colours(image, around[None], rows, cols)
+    seen = lab(colours)[0]
+    known, free = np.zeros((rows, cols), bool), np.zeros((rows, cols), bool)
+    inside, place = np.zeros((rows, cols), bool), np.zeros((rows, cols))
+    for i, j in np.ndindex(rows, cols):
+        x, y = around[0] + (j + 0.5) * wide, around[1] + (i + 0.5) * high
+        known[i, j] = 0 < x < image.shape[1] and 0 < y < image.shape[0]
+        across = min(x + wide / 2, box[2]) - max(x - wide / 2, box[0])
+        down = min(y + high / 2, box[3]) - max(y - high / 2, box[1])
+        inside[i, j] = max(across, 0) * max(down, 0) > 0.501 * wide * high
+        off_x = abs(2 * x - box[0] - box[2]) / (box[2] - box[0])
+        off_y = abs(2 * y - box[1] - box[3]) / (box[3] - box[1])
+        place[i, j] = max(1 - max(off_x, off_y), 0)
+        a, b = i - ring, j - ring
+        hidden = 0 <= a < flags.shape[0] and 0 <= b < flags.shape[1] and not flags[a, b]
+        free[i, j] = known[i, j] and inside[i, j] and not hidden
+    ground = known & ~inside
+    worth = np.zeros((rows, cols))
+    for i, j in np.argwhere(free):
+        like = np.exp(-((seen - seen[i, j]) ** 2).sum(-1) / (2 * figure.WIDTH**2))
+        like[i, j] = 0
+        there = (like * place * free).sum() / (place * free).sum() + figure.UNSEEN
+        here = (like * ground).sum() / max(ground.sum(), 1) + figure.UNSEEN
+        worth[i, j] = np.log(there / here) + figure.PLACE * (place[i, j] - figure.NEUTRAL)
+    across, down = (edges[0] for edges in contrast_edges(lab(colours)))
+    part = free | ground
+    values = {}
+    for choice in itertools.product([False, True], repeat=int(free.sum())):
+        v = np.zeros((rows, cols), bool)
+        v[free] = choice
+        cut = (across * (v[:, 1:] != v[:, :-1]) * part[:, 1:] * part[:, :-1]).sum()
+        cut += (down * (v[1:] != v[:-1]) * part[1:] * part[:-1]).sum()
+        values[choice] = float((worth * v).sum() - figure.ALPHA * cut)
+    return free, values
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_figures_are_the_best_of_all(seed: int) -> None:
+    """Against every choice of a small grid's blocks: within the image and beyond, some hidden."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.uniform(-15, 90, 2)
+    window = np.array([x, y, x + rng.uniform(30, 60), y + rng.uniform(30, 60)])
+    box = window + rng.uniform(-8, 8, 4)
+    flags = rng.random((3, 4)) < 0.75
+    free, values = slow_energy(disc_image(seed), window, box, flags)
+    if free.sum() > 14 or not free.any():
+        pytest.skip("too many blocks for all choices")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figure, "LEAST", -1.0)
+        found = figure_grids(disc_image(seed), window[None], box[None], flags[None])[0]
+    ring = figure.RING
+    inner = free[ring:-ring, ring:-ring]
+    assert not found[~inner].any()
+    best = max(values.values())
+    same = [
+        value
+        for choice, value in values.items()
+        if (_grid(free, choice)[ring:-ring, ring:-ring] == found).all()
+    ]
+    assert max(same) == pytest.approx(best, abs=1e-4)
+
+
+def _grid(free: NDArray[np.bool_], choice: tuple[bool, ...]) -> NDArray[np.bool_]:
+    grid = np.zeros_like(free)
+    grid[free] = choice
+    return grid
+
+
+def test_evidence_against_plain_sums() -> None:
+    rng = np.random.default_rng(0)
+    seen = rng.normal(0, 8, (3, 4, 5, 3)).astype(np.float32)
+    place = rng.random((3, 4, 5)).astype(np.float32)
+    ground, asked = rng.random((2, 3, 4, 5)) < 0.5
+    found = colour_evidence(seen, place, ground, asked, 6.0, 0.01)
+    assert (found[~asked] == 0).all()
+    for n, i, j in np.argwhere(asked):
+        like = np.exp(-((seen[n] - seen[n, i, j]) ** 2).sum(-1) / 72)
+        like[i, j] = 0
+        there = (like * place[n]).sum() / place[n].sum() + 0.01
+        here = (like * ground[n]).sum() / ground[n].sum() + 0.01
+        assert found[n, i, j] == pytest.approx(np.log(there / here), abs=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_disc_is_told_from_its_background(seed: int) -> None:
+    window = np.array([[20.0, 10.0, 100.0, 90.0], [30.0, 20.0, 90.0, 80.0]])
+    found = detections(window, (np.ones((10, 10), bool), np.ones((7, 8), bool)))
+    for box, grid in zip(window, find_figures(disc_image(seed), found), strict=True):
+        far = off_centre(box, grid.shape)
+        assert grid[far < 0.8].all()
+        assert not grid[far > 1.2].any()
+        assert (far > 1.2).any()
+
+
+def test_hidden_blocks_are_no_figure_and_do_not_colour_it() -> None:
+    """A blue board covers the disc's middle, where blocks count most."""
+    image = disc_image()
+    image[:, 50:70] = [40, 60, 200]
+    window = np.array([[20.0, 10.0, 100.0, 90.0]])
+    flags = np.ones((10, 10), bool)
+    flags[:, 3:7] = False
+    (grid,) = find_figures(image, detections(window, (flags,)))
+    far = off_centre(window[0], grid.shape)
+    assert not (grid & ~flags).any()
+    assert not grid[far > 1.2].any()
+    assert grid[flags & (far < 0.8)].all()
+
+
+def test_mirrored_pictures_have_mirrored_figures() -> None:
+    image = render_scenes(1, seed=5, classes=["car"], size=(384, 512)).image(0)
+    rng = np.random.default_rng(0)
+    corner = np.rint(rng.uniform(-60, 400, (40, 2)))
+    window = np.hstack([corner, corner + np.array([108, 84])])  # 7 x 12 blocks
+    box = window + np.rint(rng.uniform(-12, 12, (40, 4))) / 2
+    flags = rng.random((40, 7, 12)) < 0.8
+    here = figure_grids(image, window, box, flags)
+    mirrored = [
+        boxes[:, [2, 1, 0, 3]] * [-1, 1, -1, 1] + [512, 0, 512, 0] for boxes in (window, box)
+    ]
+    there = figure_grids(image[:, ::-1].copy(), *mirrored, flags[:, :, ::-1])
+    np.testing.assert_array_equal(here, there[:, :, ::-1])
+    assert 0.1 < here.mean() < 0.9
+
+
+def test_where_nothing_can_be_told_all_is_figure() -> None:
+    hidden, outside = np.zeros((4, 5), bool), np.ones((4, 5), bool)
+    window = np.array([[20.0, 10.0, 100.0, 90.0], [500.0, 400.0, 560.0, 460.0]])
+    for grid in find_figures(disc_image(), detections(window, (hidden, outside))):
+        assert grid.all()
+    assert find_figures(disc_image(), Detections.empty((100, 120))) == ()
+
+
+@cache
+def model_with_head() -> Mixture:
+    """Its head calls few blocks hidden."""
+    model = replace(hs.load(SHIPPED), head=None)
+    rng = np.random.default_rng(0)
+    weights, bias = [], []
+    for component in model.components:
+        rows, cols, channels = component.weights.shape
+        weights.append(rng.normal(size=(rows, cols, 3, 3, channels)).astype(np.float16))
+        bias.append(np.full((rows, cols), -2, np.float32))
+    return replace(model, head=MaskHead(tuple(weights), tuple(bias), 0.5))
+
+
+@cache
+def scene() -> NDArray[np.uint8]:
+    return render_scenes(1, seed=5, classes=["car"]).image(0)
+
+
+@pytest.mark.parametrize("method", ["voting", "covering"])
+def test_detections_by_a_mask_head_have_figures(method: str) -> None:
+    detector = hs.Detector(model_with_head())
+    choice = detector.choose(scene(), -1, method)
+    kept = choice.kept
+    assert len(kept)
+    assert choice.candidates.figure is None
+    assert kept.figure is not None
+    for ours, theirs in zip(kept.figure, find_figures(scene(), kept), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    again = detector.look_again(scene(), replace(kept, figure=None))
+    assert again.figure is not None
+    for ours, theirs in zip(kept.figure, again.figure, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_without_a_head_there_are_none() -> None:
+    model = model_with_head()
+    assert hs.Detector(model, "paper").detect(scene(), -1).figure is None
+    assert hs.Detector(model).candidates(scene(), -1).figure is None
+    assert hs.Detector(replace(model, head=None)).detect(scene(), -1).figure is None
+    both = hs.Detector([model, replace(model, head=None, label="cab")])
+    found = both.detect(scene(), -1)
+    assert found.figure is not None
+    assert set(found.label) == {"car", "cab"}
+    for label, grid in zip(found.label, found.figure, strict=True):
+        assert label == "car" or grid.all()
+
+
+def some_figures() -> Detections:
+    window = np.array([[0.0, 0.0, 40.0, 20.0], [20.0, 40.0, 80.0, 80.0]])
+    flags = np.array([[True, True, False, True], [True, False, True, True]])
+    found = detections(window, (flags, np.ones((3, 2), bool)))
+    figures = (np.array([[True, False, True, True], [True] * 4]), np.zeros((3, 2), bool))
+    return replace(found, figure=figures)
+
+
+def test_masks_are_of_the_figure() -> None:
+    found = some_figures()
+    plain = replace(found, figure=None)
+    mask = found.mask(0)
+    assert mask[5, 5]
+    assert mask[5, 35]
+    assert not mask[5, 15]  # ground
+    assert not mask[5, 25]  # figure, but hidden
+    assert plain.mask(0)[5, 15]
+    np.testing.assert_array_equal(found.mask(1), plain.mask(1))  # of which nothing is left
+
+
+def test_selections_and_parts_keep_their_figures() -> None:
+    found = some_figures()
+    assert found.figure is not None
+    last = found[[1]]
+    assert last.figure is not None
+    np.testing.assert_array_equal(last.figure[0], found.figure[1])
+    joined = Detections.concatenate([last, found])
+    assert joined.figure is not None
+    assert [grid.shape for grid in joined.figure] == [(3, 2), (2, 4), (3, 2)]
+    assert Detections.concatenate([found, replace(found, figure=None)]).figure is None
+    with pytest.raises(ValueError, match=r"figure has the shapes \[\(3, 2\)"):
+        replace(found, figure=found.figure[::-1])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_files_keep_figures(name: str) -> None:
+    rows = records(some_figures())
+    assert rows[0]["figure"] == ["1011", "1111"]
+    assert "figure" not in records(replace(some_figures(), figure=None))[0]
+    record = {"image": "a.jpg", "width": 120, "height": 100, "detections": rows}
+    plain = {**record, "detections": records(replace(some_figures(), figure=None))}
+    assert FORMATS[name].decode(FORMATS[name].encode([record, plain])) == [record, plain]
