@@ -17,10 +17,12 @@ from halfseen.evaluate.blocks import BlockCounts, count_blocks, covered_blocks
 from halfseen.evaluate.sweep import cover_objects
 from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import match
+from halfseen.features.colour import lab
+from halfseen.infer.masks import judge
 from halfseen.learn.mask_neighbours import Neighbours
 from halfseen.learn.mask_pastes import REACH, SHARES, Occluders, cut_out, paste
-from halfseen.learn.mask_samples import collect_samples
-from halfseen.learn.masks import MaskSettings, learn_masks
+from halfseen.learn.mask_samples import Samples, collect_samples
+from halfseen.learn.masks import MaskSettings, false_hidden, held_out, learn_masks
 from halfseen.model.mixture import Mixture
 from halfseen.view.filmstrip import film
 
@@ -212,3 +214,25 @@ def test_looking_again_sees_what_covers_the_same_windows() -> None:
         hs.Detector(model, "paper").look_again(image, found)
     with pytest.raises(SettingsError, match="is not of this model"):
         detector.look_again(image, replace(found, component=found.component + 7))
+
+
+@pytest.mark.parametrize("grouping", [True, False])
+def test_the_operating_point_is_where_the_settings_ask_for_it(grouping: bool) -> None:
+    """Judged as detections are, by heads of other objects: just within what may be hidden."""
+    settings = MaskSettings(windows=600, folds=2, grouping=grouping)
+    lessons = render_scenes(40, seed=31, classes=["car"])
+    head = learn_masks(lessons, headless(), settings).head
+    assert head is not None
+    parts: dict[int, list[Samples]] = {}
+    for m, part in collect_samples(lessons, headless(), settings.windows, 0):
+        parts.setdefault(m, []).append(part)
+    for m, rows in parts.items():
+        samples = Samples.stack(rows)
+        whole_ones = samples.first & ~samples.outside.any((1, 2))
+        held, logits = held_out(samples, whole_ones, settings)
+        colours = lab(held.quarters.astype(np.float32))
+        share = [
+            false_hidden(judge(nearby, m, logits, colours, held.outside), held)
+            for nearby in (head, replace(head, cutoff=tuple(c - 0.1 for c in head.cutoff)))
+        ]
+        assert share[0] <= settings.false_hidden < share[1]

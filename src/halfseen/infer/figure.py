@@ -38,9 +38,8 @@ def find_figures(pixels: NDArray[np.uint8], found: Detections) -> tuple[Bools, .
     where nothing was told apart.
     """
     figures = list(found.visibility)
-    shapes = np.array([grid.shape for grid in figures], np.int64).reshape(-1, 2)
-    for shape in np.unique(shapes, axis=0):
-        mine = np.flatnonzero((shapes == shape).all(1))
+    for shape in {grid.shape for grid in figures}:
+        mine = [n for n, grid in enumerate(found.visibility) if grid.shape == shape]
         flags = np.stack([found.visibility[n] for n in mine])
         grids = figure_grids(pixels, found.window[mine], found.full[mine], flags)
         for n, grid in zip(mine, grids, strict=True):

@@ -57,7 +57,7 @@ def around(x: Floats, step: int) -> Floats:
 
 @njit(cache=True, nogil=True, fastmath=True)
 def likeness(x: Floats) -> Floats:
-    """(2, blocks, blocks): how alike the mean colours of blocks are, coarsely and finely.
+    """(2 blocks, blocks): how alike the mean colours of blocks are, coarsely; and then finely.
 
     (1 + d^2)^-2 and (1 + d^2)^-8, each row divided by its sum: like exp(-d^2), but cheaper.
     """
@@ -68,9 +68,9 @@ def likeness(x: Floats) -> Floats:
         for q in range(12):
             mean[q % 3, n] += x[n // cols, n % cols, 2 + q] / np.float32(4)
     first, second, third = mean
-    out = np.empty((2, blocks, blocks), np.float32)
+    out = np.empty((2 * blocks, blocks), np.float32)
     for n in range(blocks):
-        coarse, fine = out[0, n], out[1, n]
+        coarse, fine = out[n], out[blocks + n]
         all_coarse, all_fine = np.float32(0), np.float32(0)
         for m in range(blocks):
             away = (
@@ -95,7 +95,7 @@ def pooled(h: Floats, alike: Floats) -> Floats:
     """(blocks, 4 C): h, its means over the blocks alike, and its mean over the window."""
     blocks, channels = h.shape
     out = np.empty((blocks, 4 * channels), np.float32)
-    coarse, fine = np.dot(alike[0], h), np.dot(alike[1], h)
+    means = np.dot(alike, h)
     mean = np.zeros(channels, np.float32)
     for n in range(blocks):
         for c in range(channels):
@@ -103,8 +103,8 @@ def pooled(h: Floats, alike: Floats) -> Floats:
     for n in range(blocks):
         for c in range(channels):
             out[n, c] = h[n, c]
-            out[n, channels + c] = coarse[n, c]
-            out[n, 2 * channels + c] = fine[n, c]
+            out[n, channels + c] = means[n, c]
+            out[n, 2 * channels + c] = means[blocks + n, c]
             out[n, 3 * channels + c] = mean[c] / np.float32(blocks)
     return out
 

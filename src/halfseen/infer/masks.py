@@ -184,6 +184,9 @@ def with_flags(found: Detections, flags: Sequence[Bools]) -> Detections:
     """The detections with other flags, and `visible` contracted around them."""
     shapes = np.array([grid.shape for grid in flags], np.float64).reshape(-1, 2)
     unit = (found.window[:, 2:] - found.window[:, :2]) / shapes[:, ::-1]
-    blocks = np.array([extent(grid[None])[0] for grid in flags]).reshape(-1, 4)
+    blocks = np.empty((len(flags), 4))
+    for shape in {grid.shape for grid in flags}:
+        mine = [n for n, grid in enumerate(flags) if grid.shape == shape]
+        blocks[mine] = extent(np.stack([flags[n] for n in mine]))
     seen = np.tile(found.window[:, :2], 2) + blocks * np.tile(unit, 2)
     return replace(found, visibility=tuple(flags), visible=contract(found.full, seen, found.size))

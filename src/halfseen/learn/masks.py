@@ -82,13 +82,11 @@ def operating_point(samples: Samples, settings: MaskSettings) -> float:
     whole, values = held_out(samples, judged, settings)
     colours = lab(whole.quarters.astype(np.float32))
     if settings.grouping:
-        values = group(shipped_grouping(), values, whole.quarters.astype(np.float32), whole.outside)
+        values = group(shipped_grouping(), values, colours, whole.outside)
     low, high = -FURTHEST, FURTHEST
     for _ in range(16):
         middle = (low + high) / 2
-        flags = cut_masks(
-            values - np.float32(middle), colours, whole.outside, settings.alpha
-        )  # fmt: skip
+        flags = cut_masks(values - np.float32(middle), colours, whole.outside, settings.alpha)
         if false_hidden(flags, whole) > settings.false_hidden:
             low = middle
         else:
