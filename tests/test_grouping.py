@@ -12,8 +12,10 @@ from halfseen.errors import ModelError
 from halfseen.features.colour import lab
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.infer.grouping import group
+from halfseen.infer.masks import judge
 from halfseen.model.grouping import INPUTS, Grouping, shapes, shipped_grouping
 from halfseen.model.mixture import Mixture
+from halfseen.model.store import _head
 from test_masks import headless, random_head
 
 
@@ -148,7 +150,7 @@ def test_mirrored_images_give_mirrored_flags() -> None:
 
 def test_a_strangers_network_is_refused() -> None:
     tensors = random_grouping().tensors()
-    with pytest.raises(ModelError, match="do not match: gain"):
+    with pytest.raises(ModelError, match=r"too many or too few: .'gain'"):
         Grouping.of({name: t for name, t in tensors.items() if name != "gain"})
     with pytest.raises(ModelError, match="enter must be"):
         Grouping.of(tensors | {"enter": tensors["enter"][1:]})
@@ -160,5 +162,30 @@ def test_a_strangers_network_is_refused() -> None:
         Grouping.of(tensors | {"enter_bias": np.zeros(0, np.float16)})
     model = random_head(headless())
     assert model.head is not None
-    with pytest.raises(ModelError, match="finite cutoff"):
-        replace(model.head, cutoff=(float("nan"),) * 2)
+    for value in (float("nan"), 1e300):
+        with pytest.raises(ModelError, match="cutoff is NaN or beyond"):
+            replace(model.head, cutoff=(value,) * 2)
+    with pytest.raises(ModelError, match="cutoff for each of its 2 components, found 3"):
+        replace(model.head, cutoff=(0.0,) * 3)
+
+
+def test_the_cutoff_and_the_border_reach_the_flags() -> None:
+    model = grouped(random_head(headless()), random_grouping())
+    assert model.head is not None
+    head = replace(model.head, alpha=0.0)
+    logits, quarters, outside = windows(4, *model.components[1].shape)
+    flags = judge(head, 1, logits, quarters, outside)
+    for n in range(4):
+        slow = slowly(random_grouping(), logits[n], quarters[n], outside[n])
+        clear = np.abs(slow - head.cutoff[1]) > 1e-3
+        expected = (slow < head.cutoff[1]) & ~outside[n]
+        np.testing.assert_array_equal(flags[n][clear], expected[clear])
+
+
+@pytest.mark.parametrize("cutoff", ["12", {"1": 0, "2": 0}, ["1", "2"], [True, False], ""])
+def test_a_cutoff_that_is_no_list_of_numbers_is_refused(cutoff: object) -> None:
+    tensors = {"head.weights.0": np.zeros((2, 2, 3, 3, 4), np.float16)}
+    tensors["head.bias.0"] = np.zeros((2, 2), np.float32)
+    with pytest.raises(ModelError, match="must be a list of numbers"):
+        _head({"alpha": 1.0, "cutoff": cutoff}, tensors, 1)
+    assert _head({"alpha": 1.0}, tensors, 1).cutoff == (0.0,)

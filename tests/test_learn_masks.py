@@ -68,10 +68,10 @@ def test_the_head_finds_what_covers_an_object() -> None:
     """Objects and textures that learning has not seen; by the paper's flags the first is 0.55."""
     lessons = render_scenes(150, seed=31, classes=["car"])
     detector = hs.Detector(learn_masks(lessons, headless(), MaskSettings(windows=3000)))
-    tests = render_scenes(30, seed=77, classes=["car"])
-    textures = [tests.image(i) for i in range(20, 30)]
+    tests = render_scenes(60, seed=77, classes=["car"])
+    textures = [tests.image(i) for i in range(50, 60)]
     counts = {0.0: BlockCounts(), 0.4: BlockCounts()}
-    for i in range(20):
+    for i in range(50):
         truth = tests[i]
         for share in counts if whole(truth).any() else ():
             image, covered = cover_objects(tests.image(i), truth, "car", share, textures, 3)
@@ -80,8 +80,8 @@ def test_the_head_finds_what_covers_an_object() -> None:
                 flags = found.visibility[k]
                 true = covered_blocks(covered, found.window[k], flags.shape, truth.full[j])
                 counts[share] += count_blocks(flags, true)
-    assert counts[0.4].objects >= 8
-    assert counts[0.4].balanced_accuracy >= 0.75
+    assert counts[0.4].objects >= 20
+    assert counts[0.4].balanced_accuracy >= 0.8
     assert counts[0.0].false_hidden_share <= 0.08
 
 
@@ -156,13 +156,15 @@ def test_a_box_around_every_object_changes_nothing() -> None:
         )
         for i, truth in enumerate(plain)
     ]
-    model = learn_masks(
-        Dataset("around", ("car", "vehicle"), tuple(around)), headless(),
-        MaskSettings(windows=400, folds=2),
-    )  # fmt: skip
-    found = hs.Detector(model).detect(plain.image(1))
-    assert len(found)
-    assert found.visible_fraction.mean() > 0.5
+    settings = MaskSettings(windows=400, folds=2)
+    seen = []
+    for lessons in (plain, Dataset("around", ("car", "vehicle"), tuple(around))):
+        found = hs.Detector(learn_masks(lessons, headless(), settings)).detect(plain.image(1))
+        assert len(found)
+        seen.append(found.visible_fraction)
+    assert seen[0][0] > 0.6
+    assert seen[1][0] > 0.9 * seen[0][0]
+    assert seen[1].mean() > 0.8 * seen[0].mean()
 
 
 @pytest.mark.parametrize("mode", ["edge", "symmetric"])

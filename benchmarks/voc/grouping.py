@@ -7,7 +7,7 @@
 heads that have not seen an object give the logits of its blocks, and keeps what the network is
 told in OUT/CLASS.safetensors; a class that is there is not made again. `learn` fits one network to
 all of them (Adam, on one core a quarter of an hour), holds a tenth of the objects out, and prints
-one line of JSON: the loss and the balanced accuracy of blocks, before and after, on those.
+one line of JSON: the balanced accuracy of blocks, before and after, on those.
 
 `learn` needs JAX (pip install "halfseen[networks]"); nothing else of halfseen does.
 """

@@ -23,6 +23,8 @@ from halfseen.model.mixture import Mixture
 CONTRAST = 3.0
 # Features that are kept while an image is looked at; beyond, they are made again for the masks.
 KEPT_BYTES = 64 << 20
+# Windows judged at once, so that many candidates do not fill the memory.
+CHUNK = 1024
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
@@ -56,33 +58,41 @@ class Masker:
         pixels: NDArray[np.uint8],
     ) -> Iterator[tuple[int, Bools]]:
         """(n, flags) of each detection that lies in one of the levels whose features are given."""
-        from halfseen.infer.mask_kernels import block_colours, hidden_logits
+        from halfseen.infer.mask_kernels import block_colours
 
         levels = self._levels(found, scales)
         given = np.isin(levels, list(features))
         for (index, mirrored), (weights, bias) in self.templates.items():
-            rows, cols = bias.shape
             mine = np.flatnonzero(given & (found.component == index) & (found.mirrored == mirrored))
-            logits = np.empty((len(mine), rows, cols), np.float32)
-            if not len(mine):
-                continue
-            top, left = first_blocks(
-                found.window[mine], scales[levels[mine]], self.model.descriptor
-            )
-            sizes = np.array([features[level].shape[:2] for level in levels[mine].tolist()])
-            outside = beyond(top, left, (rows, cols), sizes)
-            for level in set(levels[mine].tolist()):
-                here = levels[mine] == level
-                logits[here] = hidden_logits(features[level], top[here], left[here], weights, bias)
-            quarters = lab(block_colours(pixels, found.window[mine], 2 * rows, 2 * cols))
-            yield from zip(
-                mine.tolist(),
-                self._judge(index, mirrored, logits, quarters, outside),
-                strict=True,
-            )
+            for start in range(0, len(mine), CHUNK):
+                some = mine[start : start + CHUNK]
+                seen = self._seen(found.window[some], levels[some], features, scales, weights, bias)
+                quarters = block_colours(pixels, found.window[some], *(2 * n for n in bias.shape))
+                judged = self._judge(index, mirrored, *seen, lab(quarters))
+                yield from zip(some.tolist(), judged, strict=True)
+
+    def _seen(
+        self,
+        windows: NDArray[np.float64],
+        levels: NDArray[np.int64],
+        features: dict[int, Floats],
+        scales: NDArray[np.float64],
+        weights: Floats,
+        bias: Floats,
+    ) -> tuple[Floats, Bools]:
+        """(N, rows, cols) each: the logits of the blocks of windows, and which lie outside."""
+        from halfseen.infer.mask_kernels import hidden_logits
+
+        top, left = first_blocks(windows, scales[levels], self.model.descriptor)
+        logits = np.empty((len(windows), *bias.shape), np.float32)
+        for level in set(levels.tolist()):
+            here = levels == level
+            logits[here] = hidden_logits(features[level], top[here], left[here], weights, bias)
+        sizes = np.array([features[level].shape[:2] for level in levels.tolist()])
+        return logits, beyond(top, left, bias.shape, sizes)
 
     def _judge(
-        self, component: int, mirrored: bool, logits: Floats, quarters: Floats, outside: Bools
+        self, component: int, mirrored: bool, logits: Floats, outside: Bools, quarters: Floats
     ) -> Bools:
         """The flags of windows of a component; its mirror image is judged from its side."""
         side = slice(None, None, -1 if mirrored else 1)

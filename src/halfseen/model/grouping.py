@@ -14,8 +14,9 @@ from halfseen.errors import ModelError
 # Of each block: its logit, whether it is outside, the colours of its quarters, its place.
 INPUTS = 1 + 1 + 12 + 2
 SHIPPED = Path(__file__).parent.parent / "models" / "grouping.safetensors"
-# More channels than any network has.
+# More channels than any network has, and larger numbers: no sum of their products overflows.
 MOST = 128
+LARGEST = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,16 +61,18 @@ class Grouping:
                     f"a grouping network's {name} must be {shape} float16, "
                     f"found {tensor.shape} {tensor.dtype}"
                 )
-            if not np.isfinite(tensor).all():
-                raise ModelError(f"a grouping network's {name} holds NaN or infinite values")
+            if not (np.abs(tensor) <= LARGEST).all():
+                raise ModelError(
+                    f"a grouping network's {name} holds NaN or values beyond {LARGEST:g}"
+                )
 
     @classmethod
     def of(cls, tensors: dict[str, NDArray[np.float16]]) -> Grouping:
         """The network of these tensors; ModelError unless they are just those that it needs."""
         expected = {f.name for f in fields(cls)}
         if set(tensors) != expected:
-            odd = sorted(expected ^ set(tensors))
-            raise ModelError(f"a grouping network's tensors do not match: {', '.join(odd)[:200]}")
+            odd = repr(sorted(expected ^ set(tensors)))[:200]
+            raise ModelError(f"a grouping network has tensors too many or too few: {odd}")
         return cls(**tensors)
 
     @cached_property

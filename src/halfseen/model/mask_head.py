@@ -13,6 +13,8 @@ from halfseen.model.grouping import Grouping
 # A block is judged from itself and its eight neighbours.
 REACH = 1
 SIDE = 2 * REACH + 1
+# Beyond what any logit is.
+LARGEST = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +46,13 @@ class MaskHead:
     def __post_init__(self) -> None:
         if not self.cutoff:
             object.__setattr__(self, "cutoff", (0.0,) * len(self.weights))
-        if len(self.cutoff) != len(self.weights) or not np.isfinite(self.cutoff).all():
+        if len(self.cutoff) != len(self.weights):
             raise ModelError(
-                f"a mask head needs a finite cutoff for each of its {len(self.weights)} "
-                f"components, found {list(self.cutoff)}"
+                f"a mask head needs a cutoff for each of its {len(self.weights)} components, "
+                f"found {len(self.cutoff)}"
             )
+        if not (np.abs(self.cutoff) <= LARGEST).all():
+            raise ModelError(f"a mask head's cutoff is NaN or beyond {LARGEST:g}")
         if len(self.weights) != len(self.bias):
             raise ModelError(
                 f"a mask head needs a bias for each of its {len(self.weights)} components, "

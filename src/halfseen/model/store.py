@@ -172,7 +172,9 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
         shape = parts["weights"][i].shape
         if len(shape) != 5 or any(n > limit for n, limit in zip(shape, most, strict=True)):
             raise ModelError(f"tensor head.weights.{i}: expected at most {most}, found {shape}")
-    cutoff = tuple(float(value) for value in fields.get("cutoff", ()))
+    cutoff = fields.get("cutoff", [])
+    if not isinstance(cutoff, list) or any(type(value) not in (int, float) for value in cutoff):
+        raise ModelError(f"a mask head's cutoff must be a list of numbers, found {cutoff!r:.80}")
     grouping = {
         name.removeprefix("head.grouping."): tensor
         for name, tensor in tensors.items()
@@ -182,7 +184,7 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
         tuple(parts["weights"]),
         tuple(parts["bias"]),
         float(fields["alpha"]),
-        cutoff,
+        tuple(map(float, cutoff)),
         Grouping.of(grouping) if grouping else None,
     )
 

@@ -19,6 +19,7 @@ from halfseen.geometry import clip, iou_matrix
 from halfseen.infer.detector import Detector
 from halfseen.infer.levels import feature_levels
 from halfseen.infer.planes import MirrorBasis, Planes
+from halfseen.infer.visibility import infer_visibility
 from halfseen.infer.windows import gather_features
 from halfseen.model.component import Component
 from halfseen.model.mixture import Mixture
@@ -222,6 +223,10 @@ def take_apart(image: NDArray[np.uint8], model: Mixture, found: Detections) -> R
         component = component.mirrored(model.descriptor.mirror)
     responses, outside = _block_responses(image, model, component, found.window[0])
     flags = found.visibility[0]
+    if model.head is not None:
+        # The head says what is hidden; the score has flags of its own.
+        _, best = infer_visibility(responses[None], component.u, model.alpha, outside[None])
+        flags = best[0] if model.visibility else ~outside
     hidden = ~flags & ~outside
     pairs = [
         (flags[:, 1:] != flags[:, :-1]) & ~outside[:, 1:] & ~outside[:, :-1],
