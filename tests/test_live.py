@@ -90,6 +90,20 @@ def test_a_score_taken_apart_adds_up(
     assert reports[method]["detections"]
 
 
+def test_the_object_followed_has_the_flags_of_the_mask_head(
+    models: dict[str, Mixture], covered: tuple[Image, list[float]]
+) -> None:
+    image, box = covered
+    assert models["VIS"].head is not None
+    reports = {
+        m["method"]: m for m in look(image, models, LiveSettings(threshold=-1), box)["methods"]
+    }
+    watched = reports["VIS"]["watched"]
+    (same,) = [d for d in reports["VIS"]["detections"] if d["window"] == watched["window"]]
+    assert watched["visibility"] == same["visibility"]
+    assert any("0" in row for row in same["visibility"])
+
+
 def test_settings_reach_the_models_that_know_them(models: dict[str, Mixture]) -> None:
     settings = LiveSettings(alpha=0.2, shift=0.01)
     assert settings.applied(models["BL"]) is models["BL"]

@@ -18,6 +18,7 @@ from halfseen.features.pyramid import LevelPlan
 from halfseen.geometry import clip, iou_matrix
 from halfseen.infer.detector import Detector
 from halfseen.infer.levels import feature_levels
+from halfseen.infer.masks import with_flags
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.visibility import infer_visibility
 from halfseen.infer.windows import gather_features
@@ -97,7 +98,8 @@ def look(
     followed: dict[str, Detections | None] = {}
     if watched is not None:
         for i, (name, model) in enumerate(own.items()):
-            followed[name] = follow(model, detector.levels(i), size, watched)
+            window = follow(model, detector.levels(i), size, watched)
+            followed[name] = None if window is None else detector.masked(i, image, window)
     return {
         "size": [image.shape[1], image.shape[0]],
         "methods": [
@@ -118,6 +120,16 @@ class Remembering(Detector):
     def levels(self, m: int) -> list[tuple[LevelPlan, NDArray[np.float32]]]:
         """The levels that model m was shown, largest first."""
         return sorted(self._made[m], key=lambda made: (-made[0].scale_x, -made[0].scale_y))
+
+    def masked(self, m: int, image: NDArray[np.uint8], found: Detections) -> Detections:
+        """Windows of model m in the image it was shown, with the flags of its mask head if any."""
+        masker = self._maskers[m]
+        if masker is None:
+            return found
+        levels = self.levels(m)
+        scales = np.array([(plan.scale_x, plan.scale_y) for plan, _ in levels])
+        flags = dict(masker.flags(found, dict(enumerate(f for _, f in levels)), scales, image))
+        return with_flags(found, [flags[n] for n in range(len(found))])
 
     def _make(
         self, group: list[int], bases: set[MirrorBasis | None], plan: LevelPlan
