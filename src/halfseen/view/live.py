@@ -72,12 +72,15 @@ class LiveSettings:
                 raise SettingsError(f"{name} must be between {low} and {high}, found {value}")
 
     def applied(self, model: Mixture) -> Mixture:
-        """The model with the sliders' alpha and u; only visibility knows them."""
-        if not model.visibility:
+        """The model with the sliders' alpha and u; only visibility knows them.
+
+        A mask head does not: who moves them sees the flags of the score itself.
+        """
+        if not model.visibility or (self.alpha is None and not self.shift):
             return model
         components = tuple(replace(c, u=c.u + self.shift) for c in model.components)
         alpha = model.alpha if self.alpha is None else self.alpha
-        return replace(model, components=components, alpha=alpha)
+        return replace(model, components=components, alpha=alpha, head=None, calibration=None)
 
 
 def look(
