@@ -110,6 +110,9 @@ def test_settings_reach_the_models_that_know_them(models: dict[str, Mixture]) ->
     changed = settings.applied(models["VIS"])
     assert changed.alpha == 0.2
     assert changed.components[0].u == models["VIS"].components[0].u + 0.01
+    assert changed.head is None
+    unmoved = LiveSettings(alpha=models["VIS"].alpha).applied(models["VIS"])
+    assert unmoved.head is models["VIS"].head is not None
     assert LiveSettings().applied(models["VIS"]).alpha == models["VIS"].alpha
 
 

@@ -76,10 +76,10 @@ class LiveSettings:
 
         A mask head does not: who moves them sees the flags of the score itself.
         """
-        if not model.visibility or (self.alpha is None and not self.shift):
+        alpha = model.alpha if self.alpha is None else self.alpha
+        if not model.visibility or (alpha == model.alpha and not self.shift):
             return model
         components = tuple(replace(c, u=c.u + self.shift) for c in model.components)
-        alpha = model.alpha if self.alpha is None else self.alpha
         return replace(model, components=components, alpha=alpha, head=None, calibration=None)
 
 
