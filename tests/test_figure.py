@@ -107,8 +107,7 @@ def test_figures_are_the_best_of_all(seed: int) -> None:
     box = window + rng.uniform(-8, 8, 4)
     flags = rng.random((3, 4)) < 0.75
     free, values = slow_energy(disc_image(seed), window, box, flags)
-    if free.sum() > 14 or not free.any():
-        pytest.skip("too many blocks for all choices")
+    assert free.any()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figure, "LEAST", -1.0)
         found = figure_grids(disc_image(seed), window[None], box[None], flags[None])[0]

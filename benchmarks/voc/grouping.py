@@ -187,7 +187,7 @@ def learn(options: argparse.Namespace) -> None:
             values.append(value)
         print(epoch, "loss", float(np.mean(jnp.array(values))), judge(look, p, held), flush=True)
     tensors = {name: np.asarray(value).astype(np.float16) for name, value in p.items()}
-    save_file(Grouping.of(tensors).tensors(), options.study)
+    save_file(Grouping.of(tensors).tensors(), options.network)
     print(
         json.dumps({"samples": sum(len(part["object"]) for part in learnt), **judge(look, p, held)})
     )
@@ -218,7 +218,7 @@ def main() -> None:
     make.set_defaults(run=make_samples)
     fit = commands.add_parser("learn")
     fit.add_argument("out", type=Path)
-    fit.add_argument("study", type=Path, metavar="network")
+    fit.add_argument("network", type=Path)
     fit.set_defaults(run=learn)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
