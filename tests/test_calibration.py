@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +20,27 @@ from halfseen.detections import Detections
 from halfseen.errors import ModelError, SettingsError
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import clip, iou, mirror
-from halfseen.infer.calibration import AGREE, BETA, LOWEST, evidence, probabilities
+from halfseen.infer.calibration import AGREE, BETA, LOWEST, Known, evidence, probabilities
 from halfseen.learn import calibration as learning
-from halfseen.learn.calibration import Judged, alarms, fit, fit_logistic, judge, learn_scale
+from halfseen.learn.calibration import (
+    COVERED,
+    TEXTURES,
+    Judged,
+    alarms,
+    coverable,
+    fit,
+    fit_logistic,
+    judge,
+    judge_covered,
+    learn_scale,
+)
+from halfseen.learn.masks import MaskSettings, learn_masks
 from halfseen.learn.settings import TrainSettings
-from halfseen.model.calibration import EVIDENCE, RISING, Calibration
+from halfseen.model.calibration import BESIDE_HEADS, EVIDENCE, FROM_HEADS, RISING, Calibration
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import save
+from halfseen.suppress import suppress
 from halfseen.view.records import records
 from test_store import rewrite
 from tiny_training import boxed, tiny_settings
@@ -99,7 +113,9 @@ def test_evidence_worked_by_hand() -> None:
         (flags,), (50, 100),
     )  # fmt: skip
     expected = [0.5, 0.5, 3 / 8, 1 / 4, np.log(600 / 5000), 0.4]
-    np.testing.assert_allclose(evidence(one, one), [expected])
+    np.testing.assert_allclose(evidence(one, one), [[*expected, 0, 0, 0]])
+    told = np.array([[-1.5, 2.0, 3.0]])
+    np.testing.assert_allclose(evidence(one, one, told), [[*expected, -1.5, 2, 3]])
     nothing = one[:0]
     assert evidence(nothing, nothing).shape == (0, len(EVIDENCE))
 
@@ -112,6 +128,24 @@ def test_a_model_with_a_calibration_survives_the_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(back.bias, model.bias)
     np.testing.assert_array_equal(back.weights, model.weights)
     assert back.scale == model.scale
+
+
+def test_a_calibration_that_did_not_ask_the_head_loads(tmp_path: Path) -> None:
+    """As earlier versions wrote it: what was not known has no weight."""
+
+    def shorten(header: dict[str, Any], tensors: dict[str, Any]) -> None:
+        header["calibration"]["evidence"] = list(BESIDE_HEADS)
+        few = tensors["calibration.weights"][:, : len(BESIDE_HEADS)]
+        tensors["calibration.weights"] = np.ascontiguousarray(few)
+
+    hs.save(calibrated(), tmp_path / "car.safetensors")
+    rewrite(tmp_path / "car.safetensors", shorten)
+    back, model = hs.load(tmp_path / "car.safetensors").calibration, calibrated().calibration
+    assert back is not None
+    assert model is not None
+    size = len(BESIDE_HEADS)
+    np.testing.assert_array_equal(back.weights[:, :size], model.weights[:, :size])
+    assert (back.weights[:, size:] == 0).all()
 
 
 def test_a_model_without_calibration_loads_and_has_no_probabilities() -> None:
@@ -299,7 +333,7 @@ def test_parts_are_joined_with_what_is_known_of_each() -> None:
 def test_the_regression_against_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     inputs = np.column_stack([np.ones(400), rng.normal(size=(400, len(EVIDENCE)))])
-    true = np.array([-1, 1, 0.5, -1, 0.5, 0, 0.3])
+    true = np.array([-1, 1, 0.5, -1, 0.5, 0, 0.3, 0.7, -0.4, 0.2])
     right = rng.random(400) < 1 / (1 + np.exp(-inputs @ true))
     weight = rng.uniform(0.5, 3, 400)
     ridge = np.r_[0.0, np.ones(len(EVIDENCE))]
@@ -308,7 +342,8 @@ def test_the_regression_against_scikit_learn() -> None:
     oracle.fit(inputs[:, 1:], right, sample_weight=weight)
     np.testing.assert_allclose(found, np.r_[oracle.intercept_, oracle.coef_[0]], atol=1e-3)
     # Evidence that speaks against what it should speak for is not used.
-    against = fit_logistic(inputs * np.r_[1, -1, np.ones(5)], right, weight, 0 * ridge, ridge)
+    turned = inputs * np.r_[1, -1, np.ones(len(EVIDENCE) - 1)]
+    against = fit_logistic(turned, right, weight, 0 * ridge, ridge)
     assert against[1] == 0
 
 
@@ -335,12 +370,18 @@ def test_what_is_right_is_what_voc_says() -> None:
         np.array([0.9, 0.8, 0.7, 0.6]), np.full(4, "car"), np.array([0, 1, 1, 0]),
         np.zeros(4, bool), boxes, boxes, boxes, tuple(np.ones((4, 3, 4), bool)), (90, 120),
     )  # fmt: skip
-    judged = judge([truth, empty], [found, found], "car", 3.0)
+    kept = found[suppress(found, "greedy").indices]
+    judged = judge([truth, empty], [Known(kept, found)] * 2, "car", 3.0)
     # The fourth is suppressed by the first, the second is neither right nor wrong.
     order = np.lexsort((judged.evidence[:, 0], judged.weight))[::-1]
     np.testing.assert_array_equal(judged.right[order], [False, False, False, True, False])
     np.testing.assert_array_equal(judged.weight[order], [3, 3, 3, 1, 1])
     np.testing.assert_array_equal(judged.component[order], [0, 1, 1, 0, 1])
+    covered = judge_covered([truth], [Known(kept, found)], "car")
+    np.testing.assert_array_equal(np.sort(covered.weight), [COVERED] * 2)
+    assert covered.right.sum() == 1
+    nothing = judge([empty], [Known(found[:0], found[:0])], "car", 3.0)
+    assert nothing.evidence.shape == (0, len(EVIDENCE))
 
 
 def test_scores_are_brought_to_those_it_was_learnt_from() -> None:
@@ -359,6 +400,12 @@ def test_scores_are_brought_to_those_it_was_learnt_from() -> None:
     half = replace(found, score=-1 + 0.5 * (found.score + 1))
     np.testing.assert_allclose(
         probabilities(moved, found, found), probabilities(same, half, half), rtol=1e-12
+    )
+    told = np.random.default_rng(2).normal(size=(5, len(FROM_HEADS)))
+    np.testing.assert_allclose(
+        probabilities(moved, found, found, told),
+        probabilities(same, half, half, told * [0.5, 1, 1]),
+        rtol=1e-12,
     )
 
 
@@ -395,3 +442,83 @@ def test_training_calibrates_on_images_that_the_halves_have_not_seen(
 def test_a_model_of_too_few_images_to_be_halved_is_not_lost() -> None:
     few = render_scenes(2, seed=1, classes=["car"])
     assert learning.learn_calibration(few, calibrated(), tiny_settings()).calibration is None
+
+
+def test_what_the_head_tells_changes_the_probability_and_nothing_else() -> None:
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    head = replace(constant_head(plain(), -1.0), response=responses(plain(), 0.5))
+    model = replace(calibrated(), head=head)
+    found = {}
+    for visible in (0.0, 1.0):
+        assert model.calibration is not None
+        weights = model.calibration.weights.copy()
+        weights[:, EVIDENCE.index("visible")] = visible
+        asked = replace(model, calibration=replace(model.calibration, weights=weights))
+        found[visible] = {
+            m: hs.Detector(asked).detect(image, -2, m) for m in ("greedy", "covering")
+        }
+        # The flags are all the same, so that covering keeps some of the same boxes.
+        by_greedy, by_covering = found[visible].values()
+        same = (by_greedy.full[:, None] == by_covering.full).all(2)
+        assert same.any()
+        for i, j in np.argwhere(same):
+            assert by_greedy.probability is not None
+            assert by_covering.probability is not None
+            assert by_greedy.probability[i] == pytest.approx(by_covering.probability[j])
+    without, with_ = found[0.0]["greedy"], found[1.0]["greedy"]
+    np.testing.assert_array_equal(without.score, with_.score)
+    assert without.probability is not None
+    assert with_.probability is not None
+    # Every block is 0.5 short of what those of whole objects say: in all, less for most windows.
+    (known,) = hs.Detector(model).known_by_model(image)
+    assert known.told is not None
+    assert (known.told[:, 1:] == 0).all()
+    assert ((with_.probability < without.probability) == (told_at(known, with_) < 0)).all()
+
+
+def responses(model: Mixture, value: float) -> tuple[np.ndarray, ...]:
+    return tuple(np.full(c.weights.shape[:2], value, np.float32) for c in model.components)
+
+
+def told_at(known: Known, found: Detections) -> np.ndarray:
+    """The first of what is told of each detection; of those that were not known, minus 1."""
+    assert known.told is not None
+    rows = {tuple(box): row[0] for box, row in zip(known.kept.full, known.told, strict=True)}
+    return np.array([rows.get(tuple(box), -1.0) for box in found.full])
+
+
+def test_candidates_that_are_there_need_not_be_searched() -> None:
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    detector = hs.Detector([plain(), learnt_head()])
+    found = detector.known_by_model(image)
+    again = detector.known_by_model(image, [part.candidates for part in found])
+    for ours, theirs in zip(found, again, strict=True):
+        assert len(ours.kept)
+        np.testing.assert_array_equal(ours.kept.full, theirs.kept.full)
+        np.testing.assert_array_equal(evidence(*ours), evidence(*theirs))
+    assert (evidence(*found[0])[:, -len(FROM_HEADS) :] == 0).all()
+    assert (evidence(*found[1])[:, -len(FROM_HEADS) :] != 0).all()
+
+
+@cache
+def learnt_head() -> Mixture:
+    lessons = render_scenes(16, seed=31, classes=["car"])
+    return learn_masks(lessons, plain(), MaskSettings(windows=40, folds=2))
+
+
+def test_a_head_of_an_earlier_version_must_be_learnt_again_before_it_is_calibrated() -> None:
+    old = replace(plain(), head=constant_head(plain(), 0.0))
+    with pytest.raises(SettingsError, match="earlier version: learn it again"):
+        learning.learn_calibration(render_scenes(4, seed=1, classes=["car"]), old)
+
+
+def test_only_images_without_the_class_cover_its_objects() -> None:
+    scenes = render_scenes(12, seed=5, classes=["car", "horse"])
+    cars = np.array([bool((truth.label == "car").any()) for truth in scenes])
+    assert 0 < cars.sum() < 12
+    shown, textures = coverable(scenes, "car")
+    assert len(shown) > 0
+    assert cars[shown].all()
+    assert textures.shape == (len(shown), TEXTURES)
+    assert not cars[textures].any()
+    assert coverable(scenes[cars], "car")[0].size == 0

@@ -10,7 +10,7 @@ import halfseen as hs
 from halfseen.errors import ModelError
 from halfseen.features.colour import lab
 from halfseen.infer.grouping import group
-from halfseen.infer.masks import judge
+from halfseen.infer.masks import cut_masks, judge
 from halfseen.model.grouping import INPUTS, Grouping, shapes, shipped_grouping
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import _head
@@ -164,7 +164,8 @@ def test_the_cutoff_and_the_border_reach_the_flags() -> None:
     assert model.head is not None
     head = replace(model.head, alpha=0.0)
     logits, quarters, outside = windows(4, *model.components[1].shape)
-    flags = judge(head, 1, logits, quarters, outside)
+    judged = judge(head, 1, logits, quarters, outside)
+    flags = cut_masks(judged, quarters, outside, 0.0)
     for n in range(4):
         slow = slowly(random_grouping(), logits[n], quarters[n], outside[n])
         clear = np.abs(slow - head.cutoff[1]) > 1e-3

@@ -18,11 +18,17 @@ from halfseen.evaluate.sweep import cover_objects
 from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import match
 from halfseen.features.colour import lab
-from halfseen.infer.masks import judge
+from halfseen.infer.masks import cut_masks, judge
 from halfseen.learn.mask_neighbours import Neighbours
 from halfseen.learn.mask_pastes import REACH, SHARES, Occluders, cut_out, paste
 from halfseen.learn.mask_samples import Samples, collect_samples
-from halfseen.learn.masks import MaskSettings, false_hidden, held_out, learn_masks
+from halfseen.learn.masks import (
+    MaskSettings,
+    false_hidden,
+    held_out,
+    learn_masks,
+    mean_response,
+)
 from halfseen.model.mixture import Mixture
 from halfseen.view.filmstrip import film
 
@@ -62,6 +68,25 @@ def test_the_same_seed_gives_the_same_head() -> None:
         pytest.fail("the scenes hold too few whole cars")
     for ours, theirs in zip(first.weights + first.bias, second.weights + second.bias, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_responses_are_those_of_whole_objects() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(4, 5, 6, 7)).astype(np.float16)
+    outside = np.zeros((4, 3, 4), bool)
+    outside[1, 0], outside[:, 2, 3] = True, True
+    nothing = np.zeros((4, 3, 4), bool)
+    some = np.zeros(4, bool)
+    samples = Samples(
+        features, np.zeros((4, 6, 8, 3), np.float16), nothing, nothing, outside, nothing,
+        np.arange(4), some, some,
+    )  # fmt: skip
+    weights = rng.normal(size=(3, 4, 7)).astype(np.float32)
+    found = mean_response(samples, weights)
+    for i, j in np.ndindex(3, 4):
+        rows = [n for n in range(4) if not outside[n, i, j]]
+        each = [float(features[n, i + 1, j + 1].astype(np.float64) @ weights[i, j]) for n in rows]
+        assert found[i, j] == pytest.approx(np.mean(each) if rows else 0, abs=1e-3)
 
 
 def test_the_head_finds_what_covers_an_object() -> None:
@@ -234,7 +259,15 @@ def test_the_operating_point_is_where_the_settings_ask_for_it(grouping: bool) ->
         held, logits = held_out(samples, whole_ones, settings)
         colours = lab(held.quarters.astype(np.float32))
         share = [
-            false_hidden(judge(nearby, m, logits, colours, held.outside), held)
+            false_hidden(
+                cut_masks(
+                    judge(nearby, m, logits, colours, held.outside),
+                    colours,
+                    held.outside,
+                    nearby.alpha,
+                ),
+                held,
+            )
             for nearby in (head, replace(head, cutoff=tuple(c - 0.1 for c in head.cutoff)))
         ]
         assert share[0] <= settings.false_hidden < share[1]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +15,13 @@ from halfseen.errors import ModelError, SettingsError
 from halfseen.features.colour import lab
 from halfseen.features.fhog import Fhog
 from halfseen.features.pyramid import PyramidSettings
+from halfseen.geometry import mirror
 from halfseen.infer import masks
-from halfseen.infer.mask_kernels import block_colours, hidden_logits
-from halfseen.infer.masks import contrast_edges, cut_masks
+from halfseen.infer.mask_kernels import block_colours, block_responses, hidden_logits
+from halfseen.infer.masks import contrast_edges, cut_masks, tell
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
+from test_store import rewrite
 
 SHIPPED = Path(hs.__file__).parent / "models" / "scenes-car-VIS.safetensors"
 
@@ -31,12 +33,14 @@ def headless() -> Mixture:
 
 def random_head(model: Mixture, seed: int = 0) -> Mixture:
     rng = np.random.default_rng(seed)
-    weights, bias = [], []
+    weights, bias, response = [], [], []
     for component in model.components:
         rows, cols, channels = component.weights.shape
         weights.append(rng.normal(size=(rows, cols, 3, 3, channels)).astype(np.float16))
         bias.append(rng.normal(size=(rows, cols)).astype(np.float32))
-    return replace(model, head=MaskHead(tuple(weights), tuple(bias), 0.5))
+        response.append(rng.normal(size=(rows, cols)).astype(np.float32))
+    head = MaskHead(tuple(weights), tuple(bias), 0.5, response=tuple(response))
+    return replace(model, head=head)
 
 
 def test_a_model_with_a_head_survives_the_file(tmp_path: Path) -> None:
@@ -45,8 +49,29 @@ def test_a_model_with_a_head_survives_the_file(tmp_path: Path) -> None:
     assert back is not None
     assert model is not None
     assert back.alpha == model.alpha
-    for ours, theirs in zip(back.weights + back.bias, model.weights + model.bias, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    ours, theirs = ((*h.weights, *h.bias, *h.response) for h in (back, model))
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_head_without_responses_loads(tmp_path: Path) -> None:
+    """As earlier versions wrote it."""
+
+    def forget(_: object, tensors: dict[str, object], which: tuple[int, ...] = (0, 1)) -> None:
+        for i in which:
+            del tensors[f"head.response.{i}"]
+
+    path = tmp_path / "car.safetensors"
+    hs.save(random_head(headless()), path)
+    rewrite(path, forget)
+    head = hs.load(path).head
+    assert head is not None
+    assert [r.shape for r in head.response] == [b.shape for b in head.bias]
+    assert not any(response.any() for response in head.response)
+    hs.save(random_head(headless()), path)
+    rewrite(path, partial(forget, which=(1,)))
+    with pytest.raises(ModelError, match="tensor head.response.1 is missing"):
+        hs.load(path)
 
 
 def test_a_model_without_a_head_loads_and_keeps_the_papers_flags() -> None:
@@ -75,6 +100,11 @@ def test_a_strangers_head_is_refused(tmp_path: Path) -> None:
         MaskHead(weights, bias, -1.0)
     with pytest.raises(ModelError, match="float16"):
         MaskHead(tuple(w.astype(np.float32) for w in weights), bias, 1.0)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="responses must be"):
+        MaskHead(weights, bias, 1.0, response=bias[:1])
+    for wrong in (np.float32("nan"), np.float32(1e30), np.float64(1)):
+        with pytest.raises(ModelError, match="responses must be float32 and at most"):
+            MaskHead(weights, bias, 1.0, response=tuple(b * wrong for b in bias))
 
 
 def test_scores_and_boxes_do_not_depend_on_the_flags() -> None:
@@ -155,6 +185,78 @@ def test_logits_against_a_plain_loop() -> None:
                 around = padded[y - 1 : y + 2, x - 1 : x + 2]
                 expected = bias[i, j] + (around * weights[i, j]).sum()
                 assert found[n, i, j] == pytest.approx(expected, abs=1e-4)
+
+
+def test_responses_against_a_plain_loop() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(6, 7, 4)).astype(np.float32)
+    weights = rng.normal(size=(3, 2, 4)).astype(np.float32)
+    top, left = np.array([-1, 2, 4, -9]), np.array([0, 6, -2, 1])
+    found = block_responses(features, top, left, weights)
+    padded = np.pad(features, [(9, 9), (9, 9), (0, 0)])
+    for n in range(4):
+        for i in range(3):
+            for j in range(2):
+                expected = padded[9 + top[n] + i, 9 + left[n] + j] @ weights[i, j]
+                assert found[n, i, j] == pytest.approx(expected, abs=1e-5)
+
+
+def test_what_a_head_tells_against_a_plain_loop() -> None:
+    rng = np.random.default_rng(0)
+    logits, judged, excess = rng.normal(size=(3, 5, 4, 3)).astype(np.float32)
+    outside = rng.random((5, 4, 3)) < 0.4
+    outside[4] = True
+    judged[1, 0, 0], outside[1, 0, 0] = 1e4, False
+    found = tell(logits, judged, excess, outside)
+    for n in range(5):
+        inside = [(i, j) for i in range(4) for j in range(3) if not outside[n, i, j]]
+        own = [float(logits[n, i, j]) for i, j in inside]
+        made = [float(judged[n, i, j]) for i, j in inside]
+        says = [float(excess[n, i, j]) for i, j in inside]
+        seen = [1 / (1 + np.exp(min(g, 700))) for g in made]
+        expected = [np.dot(seen, says), np.std(own), np.std(made)] if inside else [0, 0, 0]
+        np.testing.assert_allclose(found[n], expected, rtol=1e-5, atol=1e-9)
+
+
+def test_of_a_window_that_is_all_visible_the_score_is_told() -> None:
+    """h(x) is the sum of all responses and the bias, where no block is hidden or outside."""
+    model = random_head(headless())
+    assert model.head is not None
+    sure = tuple(np.full_like(bias, -100) for bias in model.head.bias)
+    zero = tuple(np.zeros_like(weights) for weights in model.head.weights)
+    head = replace(model.head, weights=zero, bias=sure)
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    (paper,) = hs.Detector(headless()).known_by_model(image)
+    (known,) = hs.Detector(replace(model, head=head)).known_by_model(image)
+    assert known.told is not None
+    compared = 0
+    for n in range(len(known.kept)):
+        assert known.kept.visibility[n].sum() >= paper.kept.visibility[n].sum()
+        if paper.kept.visibility[n].all():
+            m = int(known.kept.component[n])
+            visible = known.told[n, 0] + head.response[m].sum()
+            score = visible + model.components[m].bias
+            assert known.kept.score[n] == pytest.approx(score, abs=1e-3)
+            compared += 1
+    assert compared >= 1
+
+
+def test_the_same_is_told_of_a_mirrored_image() -> None:
+    model = replace(random_head(headless()), pyramid=PyramidSettings(2.0, 2.0))
+    image = render_scenes(1, seed=5, classes=["car"], size=(384, 512)).image(0)
+    (here,), (there,) = (
+        hs.Detector(model).known_by_model(pixels) for pixels in (image, image[:, ::-1].copy())
+    )
+    assert here.told is not None
+    assert there.told is not None
+    compared = 0
+    for i, j in np.ndindex(len(here.kept), len(there.kept)):
+        same = np.abs(there.kept.window[j] - mirror(here.kept.window[i], 512)).max() < 1e-6
+        other = here.kept.mirrored[i] != there.kept.mirrored[j]
+        if same and other and here.kept.component[i] == there.kept.component[j]:
+            np.testing.assert_allclose(here.told[i], there.told[j], rtol=1e-3, atol=1e-3)
+            compared += 1
+    assert compared >= 1
 
 
 def test_the_head_of_a_mirror_image() -> None:

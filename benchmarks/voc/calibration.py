@@ -1,13 +1,19 @@
-"""Calibrated scores on VOC: learnt on halves of train, AP measured on val.
+"""Calibrated scores on VOC: learnt on halves of train, AP measured on val, whole and covered.
 
 Needs VOC, and a folder that `halfseen reproduce` has filled for the classes asked for:
 
     python benchmarks/voc/calibration.py VOC STUDY --train ids --test ids --folds FOLDER
 
-Much as `learn_calibration` does, each half of train is searched with models of the other half, here
-down to -1.03 for the 1,000 best windows of an image. BLT's flags tell only what lies outside the
-image. FOLDER then also holds the study's models with their calibrations, CLASS-METHOD.safetensors.
-A run that was stopped goes on where it was; the last line printed is JSON.
+As `learn_calibration` does, each half of train is searched with models of the other half, those of
+VIS with mask heads. What was searched before is not searched again: the candidates of the halves
+and of val are the 1,000 best windows of an image. BLT is calibrated in the same way, without masks:
+its flags tell only what lies outside the image.
+
+Measured are AP on val, for what a calibration may know; and AP of whole objects among all of val by
+votes and by probability, with nothing and with 40% of each covered by texture from images without
+the class. FOLDER then also holds the study's models with their heads and calibrations,
+CLASS-METHOD.safetensors. A run that was stopped goes on where it was; the last line printed is
+JSON.
 """
 
 import argparse
@@ -15,6 +21,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,36 +29,44 @@ from halfseen.data.dataset import Dataset
 from halfseen.data.voc import read_voc
 from halfseen.detections import Detections
 from halfseen.evaluate.crowd import bootstrap_difference
+from halfseen.evaluate.sweep import cover_objects
+from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import Matches, match, summarise
-from halfseen.infer.calibration import LOWEST, probabilities
+from halfseen.infer.calibration import LOWEST, Known, probabilities
 from halfseen.infer.detector import Detector
 from halfseen.learn.calibration import (
     FOLDS,
+    SHARE,
     SPARSE,
     Judged,
     alarms,
+    coverable,
     fit,
     judge,
+    judge_covered,
     learn_scale,
     sparse,
 )
+from halfseen.learn.masks import learn_masks
 from halfseen.learn.tuning import split_folds
-from halfseen.model.calibration import EVIDENCE
+from halfseen.model.calibration import EVIDENCE, FROM_HEADS
+from halfseen.model.mixture import Mixture
 from halfseen.model.store import load, save
-from halfseen.reproduce import MOST, Study, candidates, detect_all, train_class
+from halfseen.reproduce import Study, candidates, detect_all, train_class
 from halfseen.suppress import suppress
 
 CLASSES = ["car", "motorbike", "bus", "bicycle", "horse", "aeroplane"]
 METHODS = ("BLT", "VIS")
-# What a calibration may know. `unseen` is the mask; without it there is still truncation.
+MASK = ("unseen", *FROM_HEADS)
+# What a calibration may know.
 KNOWN = {
     "score": ("score",),
-    "score, outside": ("score", "outside"),
-    "score, outside, unseen": ("score", "outside", "unseen"),
+    "score, mask": ("score", "outside", *MASK),
     "all but agreement": tuple(name for name in EVIDENCE if name != "agreement"),
-    "all but unseen": tuple(name for name in EVIDENCE if name != "unseen"),
+    "all but the mask": tuple(name for name in EVIDENCE if name not in MASK),
     "all": EVIDENCE,
 }
+TEXTURES = 40
 # Lower ends of the bins of probability in which the promise is compared with the truth.
 BINS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.0)
 
@@ -62,6 +77,112 @@ def halves(train: Dataset, label: str, folder: Path, cores: int | None = None) -
         rest = np.sort(np.concatenate([fold for n, fold in enumerate(folds) if n != k]))
         test, out = sparse(train[held], label), folder / f"{label}-{k}"
         yield Study(train[rest], test, out, [label], cores=cores, methods=METHODS)
+
+
+def headed(study: Study, label: str, method: str, path: Path) -> Mixture:
+    """A study's model; that of VIS with a mask head, learnt once and kept."""
+    model = load(study.model_path(label, method))
+    if method == "VIS" and not path.exists():
+        save(learn_masks(study.train, model), path)
+    return load(path) if method == "VIS" else model
+
+
+def reaching(study: Study, label: str, method: str) -> list[Detections]:
+    return [part[part.score >= LOWEST] for part in candidates(study, label, method)]
+
+
+def known(test: Dataset, model: Mixture, found: Sequence[Detections]) -> list[Known]:
+    """What is kept of the candidates of images, and its evidence."""
+    detector = Detector(model)
+    rows = []
+    for i, part in enumerate(found):
+        # Without candidates there is nothing that a head would have to look at the image for.
+        image = test.image(i) if len(part) and model.head else np.zeros((*part.size, 3), np.uint8)
+        rows += detector.known_by_model(image, [part])
+    return rows
+
+
+def learn(study: Study, label: str, folder: Path) -> dict[str, tuple[Judged, list[float]]]:
+    """For each method the judged detections of both halves, and how loud their false alarms are."""
+    result: dict[str, list[Any]] = {method: [] for method in METHODS}
+    loud: dict[str, list[float]] = {method: [] for method in METHODS}
+    for fold in halves(study.train, label, folder, study.cores):
+        train_class(fold, label)
+        detect_all(fold)
+        shown, textures = coverable(fold.test, label)
+        models = [headed(fold, label, m, fold.out / f"{label}-head.safetensors") for m in METHODS]
+        detector = Detector(models)
+        covered = []
+        for i, some in zip(shown.tolist(), textures.tolist(), strict=True):
+            other = [fold.test.image(k) for k in some]
+            pixels, _ = cover_objects(fold.test.image(i), fold.test[i], label, SHARE, other, 0)
+            covered.append(detector.known_by_model(pixels))
+        for k, (method, model) in enumerate(zip(METHODS, models, strict=True)):
+            plain = known(fold.test, model, reaching(fold, label, method))
+            truths = fold.test.truths
+            loud[method].append(alarms(truths, [part.kept for part in plain], label))
+            rows = [row[k] for row in covered]
+            result[method] += [
+                judge(truths, plain, label, SPARSE),
+                judge_covered(fold.test[shown].truths, rows, label),
+            ]
+    return {m: (Judged.stack(result[m]), loud[m]) for m in METHODS}
+
+
+def own_alarms(study: Study, test: Dataset, label: str) -> dict[str, float]:
+    """The false alarms of the study's models in images that they were learnt from."""
+    detector = Detector([load(study.model_path(label, method)) for method in METHODS])
+    # Objects are not looked for: their images would cost time for nothing.
+    free = test[np.array([not (truth.label == label).any() for truth in test])]
+    rows = [detector.known_by_model(free.image(i)) for i in range(len(free))]
+    return {
+        method: alarms(free.truths, [row[k].kept for row in rows], label)
+        for k, method in enumerate(METHODS)
+    }
+
+
+def tell_all(study: Study, classes: list[str], folder: Path) -> None:
+    """What the heads tell of val, for all classes together: an image is described but once."""
+    classes = [label for label in classes if not (folder / f"{label}-told.npy").exists()]
+    if not classes:
+        return
+    paths = [folder / f"{label}-head.safetensors" for label in classes]
+    pairs = zip(classes, paths, strict=True)
+    detector = Detector([headed(study, label, "VIS", path) for label, path in pairs])
+    rows: dict[str, list[Any]] = {label: [] for label in classes}
+    parts = [reaching(study, label, "VIS") for label in classes]
+    for i, found in enumerate(zip(*parts, strict=True)):
+        seen = detector.known_by_model(study.test.image(i), found)
+        for label, row in zip(classes, seen, strict=True):
+            rows[label].append(row.told)
+    for label in classes:
+        np.save(folder / f"{label}-told.npy", np.concatenate(rows[label]))
+
+
+def look_at_val(study: Study, label: str, folder: Path) -> dict[str, list[list[Known]]]:
+    """For each method what is known of val as it is, and with its whole objects covered."""
+    test = study.test
+    models = [headed(study, label, m, folder / f"{label}-head.safetensors") for m in METHODS]
+    result: dict[str, list[list[Known]]] = {}
+    for method, model in zip(METHODS, models, strict=True):
+        found = reaching(study, label, method)
+        if method == "VIS":
+            kept = [part[suppress(part, "greedy").indices] for part in found]
+            told = np.load(folder / f"{label}-told.npy")
+            split = np.split(told, np.cumsum([len(part) for part in kept])[:-1])
+            plain = [Known(*part) for part in zip(kept, found, split, strict=True)]
+        else:
+            plain = known(test, model, found)
+        result[method] = [plain, list(plain)]
+    shown = np.array([bool((truth.label == label).any()) for truth in test])
+    textures = [test.image(int(i)) for i in np.flatnonzero(~shown)[:TEXTURES]]
+    detector = Detector(models)
+    for i, truth in enumerate(test):
+        if (whole(truth) & (truth.label == label)).any():
+            pixels, _ = cover_objects(test.image(i), truth, label, SHARE, textures, 0)
+            for method, row in zip(METHODS, detector.known_by_model(pixels), strict=True):
+                result[method][1][i] = row
+    return result
 
 
 def knowing(judged: Judged, names: Sequence[str]) -> Judged:
@@ -88,52 +209,58 @@ def reliability(matches: Matches) -> list[dict[str, float]]:
     return rows
 
 
-def own_alarms(study: Study, test: Dataset, label: str) -> dict[str, float]:
-    """The false alarms of the study's models in images that they were learnt from."""
-    models = [load(study.model_path(label, method)) for method in METHODS]
-    detector, rows = Detector(models), []
-    for i in range(len(test)):
-        # Objects are not looked for: their images would cost time for nothing.
-        shown = (test[i].label == label).any()
-        none = [Detections.empty(test[i].size)] * len(models)
-        rows.append(none if shown else detector.candidates_by_model(test.image(i), LOWEST, MOST))
-    return {
-        method: alarms(test.truths, [row[k] for row in rows], label)
-        for k, method in enumerate(METHODS)
-    }
+def votes(part: Known) -> Any:
+    """(N,) how voting ranks what was kept."""
+    result = suppress(part.candidates, "voting")
+    rank = dict(zip(result.indices.tolist(), result.rank.tolist(), strict=True))
+    # Voting keeps what greedy suppression keeps, in another order.
+    kept = suppress(part.candidates, "greedy").indices
+    return np.array([rank[i] for i in kept.tolist()])
 
 
 def measure(study: Study, label: str, folder: Path) -> dict:
-    folds = list(halves(study.train, label, folder, study.cores))
-    for fold in folds:
-        train_class(fold, label)
-        detect_all(fold)
-    row: dict = {"ap": {}, "scale": {}, "reliability": {}, "weights": {}}
+    judged = learn(study, label, folder)
+    last = list(halves(study.train, label, folder))[-1]
+    own = own_alarms(study, last.test, label)
+    seen = look_at_val(study, label, folder)
+    ignored = [~whole(truth) for truth in study.test]
+    row: dict = {"ap": {}, "covered": {}, "scale": {}, "reliability": {}, "weights": {}}
     best: dict[str, Matches] = {}
-    own = own_alarms(study, folds[-1].test, label)
     for method in METHODS:
-        held = [(fold.test.truths, list(candidates(fold, label, method)), label) for fold in folds]
-        judged = Judged.stack([judge(*part, SPARSE) for part in held])
-        row["scale"][method] = scale = learn_scale([alarms(*part) for part in held], own[method])
-        found = list(candidates(study, label, method))
-        kept = [part[suppress(part, "greedy").indices] for part in found]
+        rows, loud = judged[method]
+        row["scale"][method] = scale = learn_scale(loud, own[method])
+        plain, covered = seen[method]
+        kept = [part.kept for part in plain]
         row["ap"][method] = {"as it is": ap(match(study.test, kept, label))}
-        for name, known in KNOWN.items():
-            calibration = fit(knowing(judged, known), int(judged.component.max()) + 1)
+        for name, names in KNOWN.items():
+            calibration = fit(knowing(rows, names), int(rows.component.max()) + 1)
             if calibration is None:
                 raise SystemExit(f"{label}: too few objects were found to calibrate")
             calibration = replace(calibration, scale=scale)
-
-            ranks = [probabilities(calibration, *pair) for pair in zip(kept, found, strict=True)]
+            ranks = [probabilities(calibration, *part) for part in plain]
             best[method] = match(study.test, kept, label, rank=ranks)
             row["ap"][method][name] = ap(best[method])
         # The last knows it all.
-        model = replace(load(study.model_path(label, method)), calibration=calibration)
-        save(model, folder / f"{label}-{method}.safetensors")
+        for share, parts in (("0%", plain), (f"{SHARE:.0%}", covered)):
+            for by, rank in (
+                ("votes", [votes(part) for part in parts]),
+                ("probability", [probabilities(calibration, *part) for part in parts]),
+            ):
+                found = match(
+                    study.test.truths, [part.kept for part in parts], label, ignored=ignored,
+                    rank=rank,
+                )  # fmt: skip
+                row["covered"][f"{method} {share} {by}"] = ap(found)
+        model = headed(study, label, method, folder / f"{label}-head.safetensors")
+        save(replace(model, calibration=calibration), folder / f"{label}-{method}.safetensors")
         row["reliability"][method] = reliability(best[method])
         row["weights"][method] = np.round(calibration.weights, 2).tolist()
     row["VIS against BLT, all"] = str(bootstrap_difference(best["BLT"], best["VIS"]))
     return row
+
+
+def average(rows: list[dict[str, float]]) -> dict[str, float]:
+    return {key: round(float(np.mean([row[key] for row in rows])), 2) for key in rows[0]}
 
 
 def main() -> None:
@@ -149,6 +276,8 @@ def main() -> None:
     train, test = read_voc(options.voc, options.train), read_voc(options.voc, options.test)
     classes = options.classes or CLASSES
     study = Study(train, test, options.study, classes, cores=options.cores)
+    options.folds.mkdir(parents=True, exist_ok=True)
+    tell_all(study, classes, options.folds)
     rows = {}
     for label in classes:
         path = options.folds / f"{label}.json"
@@ -157,14 +286,15 @@ def main() -> None:
             path.write_text(json.dumps(row))
         rows[label] = json.loads(path.read_text())
         print(label, json.dumps(rows[label]), flush=True)
-    mean = {
-        method: {
-            name: round(float(np.mean([row["ap"][method][name] for row in rows.values()])), 2)
-            for name in ("as it is", *KNOWN)
-        }
-        for method in METHODS
-    }
-    print(json.dumps({"classes": rows, "mean_ap": mean}))
+    mean = {m: average([row["ap"][m] for row in rows.values()]) for m in METHODS}
+    covered = average([row["covered"] for row in rows.values()])
+    ratio = covered["VIS 40% probability"] / covered["BLT 40% probability"]
+    print(
+        json.dumps(
+            {"classes": rows, "mean_ap": mean, "mean_covered": covered,
+             "vis_over_blt": round(ratio, 3)}
+        )
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

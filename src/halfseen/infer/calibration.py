@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.detections import Detections
 from halfseen.geometry import area, clip, iou
-from halfseen.model.calibration import Calibration
+from halfseen.model.calibration import FROM_HEADS, Calibration
 
 Floats = NDArray[np.float64]
 
@@ -23,8 +24,21 @@ LOWEST = MARGIN
 BETA = 2.0
 
 
-def evidence(found: Detections, candidates: Detections) -> Floats:
+class Known(NamedTuple):
+    """What one model kept of an image, what it was chosen from, and what its mask head tells.
+
+    told   (len(kept), len(FROM_HEADS)); None without a head
+    """
+
+    kept: Detections
+    candidates: Detections
+    told: Floats | None = None
+
+
+def evidence(found: Detections, candidates: Detections, told: Floats | None = None) -> Floats:
     """(N, len(EVIDENCE)) of detections of one model, among all its candidates of the image.
+
+    told       (N, len(FROM_HEADS)) what its mask head tells of them, None without one: then zeros
 
     score      h(x)
     agreement  log sum exp(BETA score) / BETA over the detection and the others that agree with it
@@ -32,6 +46,10 @@ def evidence(found: Detections, candidates: Detections) -> Floats:
     outside    share of the window that lies outside the image
     size       log of the share of the image that the box covers
     height     of the box's centre in the image, from 0 (top) to 1
+    and, from a mask head (`infer.masks.tell`),
+    visible    how much more the blocks speak for the object than those of whole objects do, each as
+               far as it is visible
+    spread     standard deviation of the blocks' logits; grouped_spread: after grouping
 
     All of them are the same in the mirrored image.
     """
@@ -45,7 +63,9 @@ def evidence(found: Detections, candidates: Detections) -> Floats:
         np.log(np.maximum(area(boxes), 1.0) / (height * width)),
         (boxes[:, 1] + boxes[:, 3]) / (2 * height),
     ]
-    return np.stack(columns, axis=1)
+    if told is None:
+        told = np.zeros((len(found), len(FROM_HEADS)))
+    return np.column_stack([*columns, told])
 
 
 def agreement(found: Detections, candidates: Detections) -> Floats:
@@ -64,10 +84,14 @@ def agreement(found: Detections, candidates: Detections) -> Floats:
     return total / BETA
 
 
-def probabilities(calibration: Calibration, found: Detections, candidates: Detections) -> Floats:
-    """(N,) the probability of each detection of one model."""
+def probabilities(
+    calibration: Calibration, found: Detections, candidates: Detections, told: Floats | None = None
+) -> Floats:
+    """(N,) the probability of each detection of one model; see `evidence`."""
     found, candidates = (
         replace(part, score=MARGIN + calibration.scale * (part.score - MARGIN))
         for part in (found, candidates)
     )
-    return calibration.probability(found.component, evidence(found, candidates))
+    if told is not None:
+        told = told * np.where(np.array(FROM_HEADS) == "visible", calibration.scale, 1.0)
+    return calibration.probability(found.component, evidence(found, candidates, told))

@@ -16,13 +16,14 @@ from halfseen.data.image import as_image, read_image
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.features.pyramid import Level, LevelPlan
-from halfseen.infer.calibration import LOWEST, probabilities
+from halfseen.infer.calibration import LOWEST, Floats, Known, probabilities
 from halfseen.infer.figure import find_figures
 from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
 from halfseen.infer.masks import Masker, SeenLevels, with_flags
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.responses import ModelSearch
 from halfseen.infer.telling import told
+from halfseen.model.calibration import FROM_HEADS
 from halfseen.model.mixture import Mixture
 from halfseen.suppress import suppress
 from halfseen.suppress.interpretation import Interpretation
@@ -129,16 +130,38 @@ class Detector:
         order = np.argsort(-everything.score, kind="stable")
         everything, owner = everything[order], owner[order]
         found = everything[: int((everything.score >= threshold).sum())]
+        told = None
         if method in BY_FLAGS:
-            found = self._with_masks(pixels, found, owner[: len(found)], seen)
+            found, told = self._with_masks(pixels, found, owner[: len(found)], seen, calibrated)
         suppression = suppress(found, method, **settings)
         kept, own = found[suppression.indices], owner[suppression.indices]
-        if method not in BY_FLAGS:
-            kept = self._with_masks(pixels, kept, own, seen)
+        if told is None:
+            kept, told = self._with_masks(pixels, kept, own, seen, calibrated)
+        else:
+            told = told[suppression.indices]
         kept = self._with_figures(pixels, kept, own)
         if calibrated:
-            kept = self._with_probability(kept, own, everything, owner)
+            kept = self._with_probability(kept, own, told, everything, owner)
         return Choice(replace(kept, score=suppression.rank), found, suppression)
+
+    def known_by_model(
+        self, image: Image, candidates: Sequence[Detections] | None = None
+    ) -> list[Known]:
+        """What the calibration of each model is learnt from: what greedy suppression keeps.
+
+        candidates   those of each model that reach -1, if they are there already
+        """
+        pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
+        if candidates is None:
+            candidates, seen = self._search(pixels, LOWEST)
+        else:
+            seen = [self._levels(pixels, group) for group in self._groups]
+        result = []
+        for m, part in enumerate(candidates):
+            kept = part[suppress(part, "greedy").indices]
+            kept, told = self._with_masks(pixels, kept, np.full(len(kept), m), seen, asked=True)
+            result.append(Known(kept, part, told))
+        return result
 
     def candidates(self, image: Image, threshold: float = -1.0) -> Detections:
         """Every window that reaches the threshold, best first, before suppression.
@@ -157,7 +180,7 @@ class Detector:
         if most is not None:
             found = [part[:most] for part in found]
         return [
-            self._with_masks(pixels, part, np.full(len(part), m), seen)
+            self._with_masks(pixels, part, np.full(len(part), m), seen)[0]
             for m, part in enumerate(found)
         ]
 
@@ -183,13 +206,11 @@ class Detector:
                 f"detections of an image of {found.size[0]} x {found.size[1]} pixels, but this one "
                 f"has {pixels.shape[0]} x {pixels.shape[1]}"
             )
-        levels = SeenLevels(keep=True)
-        for level, features in self._features(pixels, [0]):
-            levels.add((level.scale_x, level.scale_y), features)
+        levels = self._levels(pixels, [0])
         if not levels.scales:
             raise SettingsError("no window fits into this image: it is too small")
         owner = np.zeros(len(found), np.int64)
-        again = self._with_masks(pixels, found, owner, [levels])
+        again, _ = self._with_masks(pixels, found, owner, [levels])
         return self._with_figures(pixels, again, owner)
 
     def _search(
@@ -254,10 +275,14 @@ class Detector:
         found: Detections,
         owner: NDArray[np.int64],
         seen: list[SeenLevels],
-    ) -> Detections:
-        """The detections, each of the model that owns it, with the flags of the mask heads."""
+        asked: bool = False,
+    ) -> tuple[Detections, Floats]:
+        """The detections, each of the model that owns it, with the flags of the mask heads; and,
+        if it is asked, what these tell of each besides (`infer.masks.tell`), zeros without one.
+        """
+        told = np.zeros((len(found), len(FROM_HEADS)))
         if not any(self._maskers):
-            return found
+            return found, told
         flags = list(found.visibility)
         masked = False
         for group, looked in zip(self._groups, seen, strict=True):
@@ -267,10 +292,10 @@ class Detector:
             for features in looked.parts(again) if heads else ():
                 for m, masker in heads:
                     mine = np.flatnonzero(owner == m)
-                    some = masker.flags(found[mine], features, np.array(looked.scales), pixels)
-                    for n, grid in some:
-                        flags[mine[n]] = grid
-        return with_flags(found, flags) if masked else found
+                    scales = np.array(looked.scales)
+                    for n, grid, row in masker.masks(found[mine], features, scales, pixels, asked):
+                        flags[mine[n]], told[mine[n]] = grid, row
+        return (with_flags(found, flags) if masked else found), told
 
     def _with_figures(
         self, pixels: NDArray[np.uint8], found: Detections, owner: NDArray[np.int64]
@@ -291,6 +316,7 @@ class Detector:
         self,
         result: Detections,
         own: NDArray[np.int64],
+        told: Floats,
         candidates: Detections,
         owner: NDArray[np.int64],
     ) -> Detections:
@@ -299,8 +325,17 @@ class Detector:
         for m, calibration in enumerate(self._calibrations):
             if calibration is not None:
                 mine = own == m
-                known[mine] = probabilities(calibration, result[mine], candidates[owner == m])
+                known[mine] = probabilities(
+                    calibration, result[mine], candidates[owner == m], told[mine]
+                )
         return replace(result, probability=known)
+
+    def _levels(self, pixels: NDArray[np.uint8], group: list[int]) -> SeenLevels:
+        """The levels of a group of models, for masks of what was found before."""
+        levels = SeenLevels(keep=True)
+        for level, features in self._features(pixels, group):
+            levels.add((level.scale_x, level.scale_y), features)
+        return levels
 
     def _plans(self, pixels: NDArray[np.uint8], group: list[int]) -> Iterator[LevelPlan]:
         """The levels that a group of models looks at."""

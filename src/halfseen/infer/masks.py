@@ -16,6 +16,7 @@ from halfseen.features.pyramid import Level
 from halfseen.infer.boxes import contract, extent
 from halfseen.infer.grouping import group
 from halfseen.infer.visibility import infer_visibility
+from halfseen.model.calibration import FROM_HEADS
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 
@@ -25,6 +26,8 @@ CONTRAST = 3.0
 KEPT_BYTES = 64 << 20
 # Windows judged at once, so that many candidates do not fill the memory.
 CHUNK = 1024
+# Logits beyond which a block is hidden, or visible, for certain.
+FAR = 30.0
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
@@ -44,62 +47,54 @@ class Masker:
             )
         self.model, self.head = model, model.head
         self.templates = {
-            (index, mirrored): model.head.template(
-                index, model.descriptor.mirror if mirrored else None
+            (index, mirrored): (
+                *model.head.template(index, model.descriptor.mirror if mirrored else None),
+                component.weights.astype(np.float32),
             )
-            for index, mirrored, _ in model.templates()
+            for index, mirrored, component in model.templates()
         }
 
-    def flags(
+    def masks(
         self,
         found: Detections,
         features: dict[int, Floats],
         scales: NDArray[np.float64],
         pixels: NDArray[np.uint8],
-    ) -> Iterator[tuple[int, Bools]]:
-        """(n, flags) of each detection that lies in one of the levels whose features are given."""
-        from halfseen.infer.mask_kernels import block_colours
+        asked: bool = False,
+    ) -> Iterator[tuple[int, Bools, NDArray[np.float64]]]:
+        """(n, flags, told) of each detection that lies in one of the levels whose features are
+        given; what the head tells of it besides (see `tell`) if that is asked, else zeros.
+        """
+        from halfseen.infer.mask_kernels import block_colours, block_responses, hidden_logits
 
         levels = self._levels(found, scales)
         given = np.isin(levels, list(features))
-        for (index, mirrored), (weights, bias) in self.templates.items():
+        for (index, mirrored), (weights, bias, template) in self.templates.items():
             mine = np.flatnonzero(given & (found.component == index) & (found.mirrored == mirrored))
+            # A mirror image is judged from the component's side.
+            side = np.s_[:, :, :: -1 if mirrored else 1]
             for start in range(0, len(mine), CHUNK):
                 some = mine[start : start + CHUNK]
-                seen = self._seen(found.window[some], levels[some], features, scales, weights, bias)
-                quarters = block_colours(pixels, found.window[some], *(2 * n for n in bias.shape))
-                judged = self._judge(index, mirrored, *seen, lab(quarters))
-                yield from zip(some.tolist(), judged, strict=True)
-
-    def _seen(
-        self,
-        windows: NDArray[np.float64],
-        levels: NDArray[np.int64],
-        features: dict[int, Floats],
-        scales: NDArray[np.float64],
-        weights: Floats,
-        bias: Floats,
-    ) -> tuple[Floats, Bools]:
-        """(N, rows, cols) each: the logits of the blocks of windows, and which lie outside."""
-        from halfseen.infer.mask_kernels import hidden_logits
-
-        top, left = first_blocks(windows, scales[levels], self.model.descriptor)
-        logits = np.empty((len(windows), *bias.shape), np.float32)
-        for level in set(levels.tolist()):
-            here = levels == level
-            logits[here] = hidden_logits(features[level], top[here], left[here], weights, bias)
-        sizes = np.array([features[level].shape[:2] for level in levels.tolist()])
-        return logits, beyond(top, left, bias.shape, sizes)
-
-    def _judge(
-        self, component: int, mirrored: bool, logits: Floats, outside: Bools, quarters: Floats
-    ) -> Bools:
-        """The flags of windows of a component; its mirror image is judged from its side."""
-        side = slice(None, None, -1 if mirrored else 1)
-        flags = judge(
-            self.head, component, logits[:, :, side], quarters[:, :, side], outside[:, :, side]
-        )
-        return flags[:, :, side]
+                windows, own = found.window[some], levels[some]
+                top, left = first_blocks(windows, scales[own], self.model.descriptor)
+                logits = np.empty((len(some), *bias.shape), np.float32)
+                responses = np.zeros_like(logits)
+                for level in set(own.tolist()):
+                    here = own == level
+                    place = features[level], top[here], left[here]
+                    logits[here] = hidden_logits(*place, weights, bias)
+                    if asked:
+                        responses[here] = block_responses(*place, template)
+                sizes = np.array([features[level].shape[:2] for level in own.tolist()])
+                outside = beyond(top, left, bias.shape, sizes)[side]
+                quarters = lab(block_colours(pixels, windows, *(2 * n for n in bias.shape)))[side]
+                judged = judge(self.head, index, logits[side], quarters, outside)
+                flags = cut_masks(judged, quarters, outside, self.head.alpha)[side]
+                told = np.zeros((len(some), len(FROM_HEADS)))
+                if asked:
+                    excess = responses[side] - self.head.response[index]
+                    told = tell(logits[side], judged, excess, outside)
+                yield from zip(some.tolist(), flags, told, strict=True)
 
     def _levels(self, found: Detections, scales: NDArray[np.float64]) -> NDArray[np.int64]:
         """(N,) which of the levels of these scales (L, 2) each detection comes from."""
@@ -159,14 +154,33 @@ def beyond(
 
 def judge(
     head: MaskHead, component: int, logits: Floats, quarters: Floats, outside: Bools
-) -> Bools:
-    """(N, rows, cols) flags of windows of a component, not mirrored, from the blocks' own logits.
+) -> Floats:
+    """(N, rows, cols) for windows of a component, not mirrored: the blocks' logits made of their
+    own, above 0 where they look hidden.
 
     quarters   (N, 2 rows, 2 cols, 3): Lab colours of the quarters of the blocks
     """
     if head.grouping is not None:
         logits = group(head.grouping, logits, quarters, outside)
-    return cut_masks(logits - head.cutoff[component], quarters, outside, head.alpha)
+    return logits - np.float32(head.cutoff[component])
+
+
+def tell(logits: Floats, judged: Floats, excess: Floats, outside: Bools) -> NDArray[np.float64]:
+    """(N, len(FROM_HEADS)) what the head says of windows as a whole, from their blocks inside.
+
+    logits, judged   (N, rows, cols) of the blocks: their own, and what was made of them
+    excess           how much more they respond than the same blocks of whole objects do
+    """
+    inside = ~outside
+    count = np.maximum(inside.sum((1, 2)), 1)
+    seen = inside / (1 + np.exp(np.clip(judged, -FAR, FAR).astype(np.float64)))
+
+    def spread(values: Floats) -> NDArray[np.float64]:
+        mean = (values * inside).sum((1, 2), np.float64) / count
+        away = (values - mean[:, None, None]) * inside
+        return np.sqrt((away**2).sum((1, 2)) / count)
+
+    return np.stack([(seen * excess).sum((1, 2)), spread(logits), spread(judged)], axis=1)
 
 
 def cut_masks(logits: Floats, quarters: Floats, outside: Bools, alpha: float) -> Bools:

@@ -2,10 +2,12 @@
 
 1. The images are halved. Of each half a model is learnt with the same settings, and looks at the
    other half: at its images with the class, and at some of the rest, which weigh the more.
-2. Greedy suppression keeps detections, and VOC's rule says which are right.
-3. These models have fewer images than the model itself, and give lower scores. How much lower, the
+2. Whole objects are covered by texture from other images and looked at again: few training objects
+   are hidden by much, and what speaks for those is to be learnt as well.
+3. Greedy suppression keeps detections, and VOC's rule says which are right.
+4. These models have fewer images than the model itself, and give lower scores. How much lower, the
    strongest false alarms tell, in images without the class: `learn_scale`.
-4. A logistic regression for each component on the `evidence` of detections. Its ridge pulls it
+5. A logistic regression for each component on the `evidence` of detections. Its ridge pulls it
    towards the regression of all components together: one with few detections is judged like them.
 """
 
@@ -24,15 +26,16 @@ from halfseen.compute import map_images
 from halfseen.data.dataset import Dataset
 from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import SettingsError, TrainingError
+from halfseen.evaluate.sweep import cover_objects
+from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import NEITHER, TRUE, match
-from halfseen.infer.calibration import LOWEST, MARGIN, evidence
+from halfseen.infer.calibration import MARGIN, Known, evidence
 from halfseen.infer.detector import Detector
 from halfseen.learn.settings import TrainSettings
 from halfseen.learn.trainer import Trainer
 from halfseen.learn.tuning import split_folds
 from halfseen.model.calibration import EVIDENCE, RISING, Calibration
 from halfseen.model.mixture import Mixture
-from halfseen.suppress import suppress
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -44,7 +47,11 @@ Floats = NDArray[np.float64]
 FOLDS = 2
 # One in so many of the held-out images without the class is looked at.
 SPARSE = 3
-RIDGE = 1.0
+# The ridges of what all components share, and of how far each departs from it.
+SHARED, OWN = 1.0, 300.0
+# How much of whole objects is covered, the images that textures are taken from, and how much a
+# detection in such an image weighs.
+SHARE, TEXTURES, COVERED = 0.4, 3, 0.5
 # So many of the strongest false alarms are compared, for each image.
 ALARMS = 0.1
 # Fewer right detections than this say nothing of a probability.
@@ -89,6 +96,11 @@ def learn_calibration(
         settings or settings_of(model), method=model.method, masks=model.head is not None,
         pyramid=model.pyramid, doubling=0.0,
     )  # fmt: skip
+    if model.head is not None and not any(response.any() for response in model.head.response):
+        raise SettingsError(
+            f"the mask head of model {model.label!r} was learnt by an earlier version: learn it "
+            "again, with `learn_masks`"
+        )
     folds = split_folds(dataset, model.label, FOLDS, settings.seed)
     parts, weaker = [], []
     for k, held in enumerate(folds):
@@ -108,7 +120,9 @@ def learn_calibration(
         test = sparse(dataset[held], model.label)
         found = _look_at(half, test, cores, cluster)
         parts.append(judge(test.truths, found, model.label, SPARSE))
-        weaker.append(alarms(test.truths, found, model.label))
+        weaker.append(alarms(test.truths, [part.kept for part in found], model.label))
+        shown, covered = _look_at_covered(half, test, cores, cluster)
+        parts.append(judge_covered(shown.truths, covered, model.label))
     calibration = fit(Judged.stack(parts), len(model.components))
     if calibration is None:
         log.warning(
@@ -116,7 +130,8 @@ def learn_calibration(
         )
     else:
         found = _look_at(model, test, cores, cluster)
-        scale = learn_scale(weaker, alarms(test.truths, found, model.label))
+        own = alarms(test.truths, [part.kept for part in found], model.label)
+        scale = learn_scale(weaker, own)
         calibration = replace(calibration, scale=scale)
     return replace(model, calibration=calibration)
 
@@ -143,23 +158,52 @@ def sparse(held: Dataset, label: str) -> Dataset:
 
 def _look_at(
     model: Mixture, test: Dataset, cores: int | None, cluster: str | Client | None
-) -> list[Detections]:
+) -> list[Known]:
     images = (test[i : i + 1] for i in range(len(test)))
     return list(map_images(partial(_look, Detector(model)), images, cores, cluster=cluster))
 
 
-def _look(detector: Detector, one: Dataset) -> Detections:
-    return detector.candidates(one.image(0), LOWEST)
+def _look(detector: Detector, one: Dataset) -> Known:
+    return detector.known_by_model(one.image(0))[0]
 
 
-def alarms(truths: Sequence[GroundTruth], candidates: Sequence[Detections], label: str) -> float:
+def _look_at_covered(
+    model: Mixture, test: Dataset, cores: int | None, cluster: str | Client | None
+) -> tuple[Dataset, list[Known]]:
+    """The images with whole objects of the class, and what is found when these are covered."""
+    shown, textures = coverable(test, model.label)
+    images = (test[np.append(i, textures[k])] for k, i in enumerate(shown))
+    look = partial(_look_covered, Detector(model), model.label)
+    return test[shown], list(map_images(look, images, cores, cluster=cluster))
+
+
+def _look_covered(detector: Detector, label: str, some: Dataset) -> Known:
+    """The first of some images, covered by texture of the others."""
+    textures = [some.image(i) for i in range(1, len(some))]
+    pixels, _ = cover_objects(some.image(0), some[0], label, SHARE, textures, 0)
+    return detector.known_by_model(pixels)[0]
+
+
+def coverable(test: Dataset, label: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(N,) the images with whole objects of a class, and (N, TEXTURES) others to cover them with.
+
+    None where every image shows the class: there is no texture that is not the class.
+    """
+    free = np.flatnonzero([not (truth.label == label).any() for truth in test])
+    shown = np.flatnonzero([bool((whole(t) & (t.label == label)).any()) for t in test])
+    shown = shown[: len(shown) if len(free) else 0]
+    rng = np.random.default_rng(0)
+    return shown, free[rng.integers(max(len(free), 1), size=(len(shown), TEXTURES))]
+
+
+def alarms(truths: Sequence[GroundTruth], kept: Sequence[Detections], label: str) -> float:
     """How far the strongest false alarms are above the margin, in images without the class.
 
     NaN where there are none.
     """
     empty = [
-        part[suppress(part, "greedy").indices].score
-        for truth, part in zip(truths, candidates, strict=True)
+        part.score
+        for truth, part in zip(truths, kept, strict=True)
         if not (truth.label == label).any()
     ]
     strongest = np.sort(np.concatenate([np.zeros(0), *empty]))[::-1][: round(ALARMS * len(empty))]
@@ -176,24 +220,34 @@ def learn_scale(weaker: Sequence[float], own: float) -> float:
     return min(ratio, 1.0) if ratio > 0 else 1.0
 
 
+def judge_covered(truths: Sequence[GroundTruth], known: Sequence[Known], label: str) -> Judged:
+    """The same for images whose whole objects are covered: the others do not count."""
+    judged = judge(truths, known, label, 1.0, [~whole(truth) for truth in truths])
+    return replace(judged, weight=COVERED * judged.weight)
+
+
 def judge(
-    truths: Sequence[GroundTruth], candidates: Sequence[Detections], label: str, weight: float
+    truths: Sequence[GroundTruth],
+    known: Sequence[Known],
+    label: str,
+    weight: float,
+    ignored: Sequence[NDArray[np.bool_]] | None = None,
 ) -> Judged:
-    """What greedy suppression keeps of the candidates, but for what is neither right nor wrong.
+    """What was kept, with its evidence, but for what is neither right nor wrong.
 
     weight   of a detection in an image without the class; in the others it is 1
+    ignored  which objects are neither
     """
-    kept = [part[suppress(part, "greedy").indices] for part in candidates]
-    seen = [evidence(*pair) for pair in zip(kept, candidates, strict=True)]
-    first = np.concatenate([[0], np.cumsum([len(part) for part in kept])])
-    matches = match(truths, kept, label)
+    kept, seen = [part.kept for part in known], [evidence(*part) for part in known]
+    first = np.concatenate([[0], np.cumsum([len(part) for part in kept])]).astype(np.int64)
+    matches = match(truths, kept, label, ignored=ignored)
     counted = matches.outcome != NEITHER
     image = matches.image[counted]
     row = first[image] + matches.index[counted]
     shown = np.array([bool((truth.label == label).any()) for truth in truths])
     return Judged(
-        np.concatenate([part.component for part in kept])[row],
-        np.concatenate(seen)[row],
+        np.concatenate([np.zeros(0, np.int64), *(part.component for part in kept)])[row],
+        np.concatenate([np.zeros((0, len(EVIDENCE))), *seen])[row],
         matches.outcome[counted] == TRUE,
         np.where(shown[image], 1.0, weight),
     )
@@ -207,10 +261,10 @@ def fit(judged: Judged, components: int) -> Calibration | None:
     # What never varies, such as the flags of a model that hides nothing, must not weigh.
     scale = np.where(deviation > 1e-9, deviation, np.inf)
     inputs = np.column_stack([np.ones(len(judged.right)), (judged.evidence - mean) / scale])
-    ridge = np.full(1 + len(EVIDENCE), RIDGE)
     # The share of right detections is not to be pulled anywhere.
-    free = np.where(np.arange(len(ridge)) == 0, 0.0, ridge)
-    shared = fit_logistic(inputs, judged.right, judged.weight, np.zeros(len(ridge)), free)
+    ridge = np.append(0.0, np.full(len(EVIDENCE), SHARED))
+    shared = fit_logistic(inputs, judged.right, judged.weight, np.zeros(len(ridge)), ridge)
+    ridge = np.full(len(ridge), OWN)
     own = []
     for m in range(components):
         mine = judged.component == m

@@ -13,7 +13,7 @@ from halfseen.infer.masks import Bools, cut_masks
 from halfseen.learn.mask_fit import Floats, Shrinkage, fit_blocks
 from halfseen.learn.mask_samples import Samples, collect_samples
 from halfseen.model.grouping import shipped_grouping
-from halfseen.model.mask_head import MaskHead
+from halfseen.model.mask_head import REACH, MaskHead
 from halfseen.model.mixture import Mixture
 
 # Fewer objects than this cannot tell how often a visible block looks hidden.
@@ -58,15 +58,18 @@ def learn_masks(
         parts[m].append(samples)
     if min(map(len, parts.values())) < LEAST_OBJECTS:
         return replace(model, head=None, calibration=None)
-    weights, biases, cutoffs = [], [], []
-    for m in range(len(model.components)):
+    weights, biases, cutoffs, responses = [], [], [], []
+    for m, component in enumerate(model.components):
         samples = Samples.stack(parts[m])
         fitted = fit_blocks(samples, settings.shrinkage)
         weights.append(fitted.weights.astype(np.float16))
         biases.append(fitted.bias.astype(np.float32))
         cutoffs.append(operating_point(samples, settings))
+        responses.append(mean_response(samples[samples.first], component.weights))
     grouping = shipped_grouping() if settings.grouping else None
-    head = MaskHead(tuple(weights), tuple(biases), settings.alpha, tuple(cutoffs), grouping)
+    head = MaskHead(
+        tuple(weights), tuple(biases), settings.alpha, tuple(cutoffs), grouping, tuple(responses)
+    )
     return replace(model, head=head, calibration=None)
 
 
@@ -92,6 +95,14 @@ def operating_point(samples: Samples, settings: MaskSettings) -> float:
         else:
             high = middle
     return high
+
+
+def mean_response(whole: Samples, weights: Floats) -> Floats:
+    """(rows, cols): the mean of w_i . B_i over windows of whole objects, where they are inside."""
+    blocks = whole.features[:, REACH:-REACH, REACH:-REACH].astype(np.float32)
+    inside = ~whole.outside
+    total = ((blocks * weights).sum(-1) * inside).sum(0)
+    return np.asarray(total / np.maximum(inside.sum(0), 1), np.float32)
 
 
 def held_out(samples: Samples, wanted: Bools, settings: MaskSettings) -> tuple[Samples, Floats]:

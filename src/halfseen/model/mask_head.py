@@ -35,6 +35,8 @@ class MaskHead:
     cutoff    for each component the logit above which a block counts as hidden: the operating
               point; () for 0
     grouping  None if each block is judged for itself
+    response  for each component (rows, cols) float32: the mean of w_i . B_i over whole objects,
+              what a visible block should say for the object; () for 0
     """
 
     weights: tuple[NDArray[np.float16], ...]
@@ -42,10 +44,13 @@ class MaskHead:
     alpha: float
     cutoff: tuple[float, ...] = ()
     grouping: Grouping | None = None
+    response: tuple[NDArray[np.float32], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.cutoff:
             object.__setattr__(self, "cutoff", (0.0,) * len(self.weights))
+        if not self.response:
+            object.__setattr__(self, "response", tuple(np.zeros_like(bias) for bias in self.bias))
         if len(self.cutoff) != len(self.weights):
             raise ModelError(
                 f"a mask head needs a cutoff for each of its {len(self.weights)} components, "
@@ -60,6 +65,17 @@ class MaskHead:
             )
         if not 0 <= self.alpha < float("inf"):
             raise ModelError(f"a mask head's alpha must be 0 or more, found {self.alpha}")
+        if [r.shape for r in self.response] != [b.shape for b in self.bias]:
+            raise ModelError(
+                f"a mask head's responses must be {[b.shape for b in self.bias]}, "
+                f"found {[r.shape for r in self.response]}"
+            )
+        for response in self.response:
+            if response.dtype != np.float32 or not (np.abs(response) <= LARGEST).all():
+                raise ModelError(
+                    f"a mask head's responses must be float32 and at most {LARGEST:g}; "
+                    "train the model again"
+                )
         for weights, bias in zip(self.weights, self.bias, strict=True):
             if weights.ndim != 5 or weights.shape[2:4] != (SIDE, SIDE):
                 raise ModelError(

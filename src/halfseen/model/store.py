@@ -14,7 +14,7 @@ from halfseen.data.limits import LIMITS
 from halfseen.errors import HalfseenError, ModelError
 from halfseen.features.descriptor import make_descriptor
 from halfseen.features.pyramid import PyramidSettings
-from halfseen.model.calibration import EVIDENCE, Calibration
+from halfseen.model.calibration import BESIDE_HEADS, EVIDENCE, Calibration
 from halfseen.model.component import Component
 from halfseen.model.grouping import Grouping
 from halfseen.model.mask_head import SIDE, MaskHead
@@ -59,6 +59,7 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
         for i, (weights, bias) in enumerate(zip(model.head.weights, model.head.bias, strict=True)):
             tensors[f"head.weights.{i}"] = np.ascontiguousarray(weights)
             tensors[f"head.bias.{i}"] = np.ascontiguousarray(bias)
+            tensors[f"head.response.{i}"] = np.ascontiguousarray(model.head.response[i])
     if model.calibration is not None:
         header["calibration"] = {"evidence": EVIDENCE, "scale": model.calibration.scale}
         tensors["calibration.bias"] = np.ascontiguousarray(model.calibration.bias)
@@ -163,6 +164,9 @@ def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
 
 def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) -> MaskHead:
     parts: dict[str, list[np.ndarray]] = {"weights": [], "bias": []}
+    # Heads of earlier versions have none.
+    if any(name.startswith("head.response.") for name in tensors):
+        parts["response"] = []
     for i in range(count):
         for name, found in parts.items():
             if f"head.{name}.{i}" not in tensors:
@@ -186,15 +190,19 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
         float(fields["alpha"]),
         tuple(map(float, cutoff)),
         Grouping.of(grouping) if grouping else None,
+        tuple(parts.get("response", [])),
     )
 
 
 def _calibration(fields: dict[str, Any], tensors: dict[str, np.ndarray]) -> Calibration:
-    if fields["evidence"] != list(EVIDENCE):
-        found = repr(fields["evidence"])[:80]
-        raise ModelError(f"a calibration by {found}, expected {list(EVIDENCE)}")
+    known = fields["evidence"]
+    if known not in (list(EVIDENCE), list(BESIDE_HEADS)):
+        raise ModelError(f"a calibration by {repr(known)[:80]}, expected {list(EVIDENCE)}")
     for name in ("calibration.bias", "calibration.weights"):
         if name not in tensors:
             raise ModelError(f"tensor {name} is missing")
     bias, weights = tensors["calibration.bias"], tensors["calibration.weights"]
+    # Earlier versions did not ask the head; what was not known has no weight.
+    if weights.ndim == 2 and weights.shape[1] == len(known):
+        weights = np.pad(weights, ((0, 0), (0, len(EVIDENCE) - len(known))))
     return Calibration(bias, weights, float(fields["scale"]))
