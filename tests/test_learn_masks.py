@@ -90,24 +90,32 @@ def test_responses_are_those_of_whole_objects() -> None:
 
 
 def test_the_head_finds_what_covers_an_object() -> None:
-    """Objects and textures that learning has not seen; by the paper's flags the first is 0.55."""
+    """Objects and textures that learning has not seen, in the windows in which the objects were
+    found before they were covered, and where they are found behind what covers them.
+    """
     lessons = render_scenes(150, seed=31, classes=["car"])
     detector = hs.Detector(learn_masks(lessons, headless(), MaskSettings(windows=3000)))
-    tests = render_scenes(60, seed=77, classes=["car"])
-    textures = [tests.image(i) for i in range(50, 60)]
-    counts = {0.0: BlockCounts(), 0.4: BlockCounts()}
-    for i in range(50):
-        truth = tests[i]
-        for share in counts if whole(truth).any() else ():
-            image, covered = cover_objects(tests.image(i), truth, "car", share, textures, 3)
-            found = detector.detect(image, -1.5)
-            for _, k, j in match([truth], [found], "car", ignored=[~whole(truth)]).right:
-                flags = found.visibility[k]
-                true = covered_blocks(covered, found.window[k], flags.shape, truth.full[j])
-                counts[share] += count_blocks(flags, true)
-    assert counts[0.4].objects >= 20
-    assert counts[0.4].balanced_accuracy >= 0.8
-    assert counts[0.0].false_hidden_share <= 0.08
+    counts = {name: BlockCounts() for name in ("whole", "covered", "found")}
+    for seed in (77, 78):
+        tests = render_scenes(60, seed=seed, classes=["car"])
+        textures = [tests.image(i) for i in range(50, 60)]
+        for i in [i for i in range(50) if whole(tests[i]).any()]:
+            truth, plain = tests[i], tests.image(i)
+            image, occluder = cover_objects(plain, truth, "car", 0.4, textures, 3)
+            before = detector.detect(plain, -1.5)
+            for name, found, mask in (
+                ("whole", before, np.zeros_like(occluder)),
+                ("covered", detector.look_again(image, before), occluder),
+                ("found", detector.detect(image, -1.5), occluder),
+            ):
+                for _, k, j in match([truth], [found], "car", ignored=[~whole(truth)]).right:
+                    flags = found.visibility[k]
+                    true = covered_blocks(mask, found.window[k], flags.shape, truth.full[j])
+                    counts[name] += count_blocks(flags, true)
+    assert min(count.objects for count in counts.values()) >= 40
+    assert counts["covered"].balanced_accuracy >= 0.85
+    assert counts["found"].balanced_accuracy >= 0.8
+    assert counts["whole"].false_hidden_share <= 0.08
 
 
 def framed(boxes: list[list[float]], labels: list[str]) -> Dataset:

@@ -19,7 +19,7 @@ JSON.
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,29 +104,56 @@ def known(test: Dataset, model: Mixture, found: Sequence[Detections]) -> list[Kn
 
 def learn(study: Study, label: str, folder: Path) -> dict[str, tuple[Judged, list[float]]]:
     """For each method the judged detections of both halves, and how loud their false alarms are."""
-    result: dict[str, list[Any]] = {method: [] for method in METHODS}
-    loud: dict[str, list[float]] = {method: [] for method in METHODS}
-    for fold in halves(study.train, label, folder, study.cores):
-        train_class(fold, label)
-        detect_all(fold)
-        shown, textures = coverable(fold.test, label)
-        models = [headed(fold, label, m, fold.out / f"{label}-head.safetensors") for m in METHODS]
-        detector = Detector(models)
-        covered = []
-        for i, some in zip(shown.tolist(), textures.tolist(), strict=True):
-            other = [fold.test.image(k) for k in some]
-            pixels, _ = cover_objects(fold.test.image(i), fold.test[i], label, SHARE, other, 0)
-            covered.append(detector.known_by_model(pixels))
-        for k, (method, model) in enumerate(zip(METHODS, models, strict=True)):
-            plain = known(fold.test, model, reaching(fold, label, method))
-            truths = fold.test.truths
-            loud[method].append(alarms(truths, [part.kept for part in plain], label))
-            rows = [row[k] for row in covered]
-            result[method] += [
-                judge(truths, plain, label, SPARSE),
-                judge_covered(fold.test[shown].truths, rows, label),
-            ]
-    return {m: (Judged.stack(result[m]), loud[m]) for m in METHODS}
+    halves_ = [look_at_half(fold, label) for fold in halves(study.train, label, folder)]
+    return {
+        method: (
+            Judged.stack([part for rows in halves_ for part in rows[method][0]]),
+            [rows[method][1] for rows in halves_],
+        )
+        for method in METHODS
+    }
+
+
+def look_at_half(fold: Study, label: str) -> dict[str, tuple[list[Judged], float]]:
+    """For each method what is judged in a half, as it is and covered, and its false alarms."""
+    path = fold.out / f"{label}-judged.npz"
+    if not path.exists():
+        np.savez(path, **judge_half(fold, label))
+    stored = np.load(path)
+    names = [field.name for field in fields(Judged)]
+    return {
+        method: (
+            [Judged(*(stored[f"{method}.{k}.{name}"] for name in names)) for k in range(2)],
+            float(stored[f"{method}.alarms"]),
+        )
+        for method in METHODS
+    }
+
+
+def judge_half(fold: Study, label: str) -> dict[str, Any]:
+    train_class(fold, label)
+    detect_all(fold)
+    test = fold.test
+    models = [headed(fold, label, m, fold.out / f"{label}-head.safetensors") for m in METHODS]
+    detector = Detector(models)
+    shown, textures = coverable(test, label)
+    covered = []
+    for i, some in zip(shown.tolist(), textures.tolist(), strict=True):
+        other = [test.image(k) for k in some]
+        pixels, _ = cover_objects(test.image(i), test[i], label, SHARE, other, 0)
+        covered.append(detector.known_by_model(pixels))
+    result: dict[str, Any] = {}
+    for k, (method, model) in enumerate(zip(METHODS, models, strict=True)):
+        plain = known(test, model, reaching(fold, label, method))
+        parts = (
+            judge(test.truths, plain, label, SPARSE),
+            judge_covered(test[shown].truths, [row[k] for row in covered], label),
+        )
+        for n, part in enumerate(parts):
+            for field in fields(Judged):
+                result[f"{method}.{n}.{field.name}"] = getattr(part, field.name)
+        result[f"{method}.alarms"] = alarms(test.truths, [part.kept for part in plain], label)
+    return result
 
 
 def own_alarms(study: Study, test: Dataset, label: str) -> dict[str, float]:

@@ -6,7 +6,7 @@
 `samples` pastes occluders over the whole objects of each class, as learning a mask head does, lets
 heads that have not seen an object give the logits of its blocks, and keeps what the network is
 told in OUT/CLASS.safetensors; a class that is there is not made again. `learn` fits one network to
-all of them (Adam, on one core a quarter of an hour), holds a tenth of the objects out, and prints
+all of them (Adam, on one core half an hour), holds a tenth of the objects out, and prints
 one line of JSON: the balanced accuracy of blocks, before and after, on those.
 
 `learn` needs JAX (pip install "halfseen[networks]"); nothing else of halfseen does.
@@ -34,8 +34,8 @@ from halfseen.model.store import load
 from halfseen.paper import CLASSES
 
 # Of each class: at most so many objects, in so many windows; and other images for textures.
-OBJECTS, WINDOWS, OTHERS = 600, 6000, 500
-CHANNELS, EPOCHS, BATCH, RATE, DECAY = 24, 10, 64, 3e-3, 1e-5
+OBJECTS, WINDOWS, OTHERS = 600, 18000, 500
+CHANNELS, EPOCHS, BATCH, RATE, DECAY = 24, 7, 64, 3e-3, 1e-5
 HELD_OUT = 10
 
 
@@ -57,7 +57,7 @@ def make_samples(options: argparse.Namespace) -> None:
         start = time.process_time()
         model = load(options.study / f"{label}-VIS.safetensors")
         parts: dict[int, list[Samples]] = {}
-        for m, part in collect_samples(some_of(train, label), model, WINDOWS, 1):
+        for m, part in collect_samples(some_of(train, label), model, WINDOWS, 2):
             parts.setdefault(m, []).append(part)
         tensors = {}
         for m, rows in parts.items():

@@ -88,10 +88,12 @@ def probabilities(
     calibration: Calibration, found: Detections, candidates: Detections, told: Floats | None = None
 ) -> Floats:
     """(N,) the probability of each detection of one model; see `evidence`."""
-    found, candidates = (
-        replace(part, score=MARGIN + calibration.scale * (part.score - MARGIN))
-        for part in (found, candidates)
-    )
+
+    def scaled(values: Floats) -> Floats:
+        return MARGIN + calibration.scale * (values - MARGIN)
+
+    found, candidates = (replace(part, score=scaled(part.score)) for part in (found, candidates))
     if told is not None:
-        told = told * np.where(np.array(FROM_HEADS) == "visible", calibration.scale, 1.0)
+        # Whole objects score about 0, so that what exceeds them is scaled as scores are.
+        told = np.where(np.array(FROM_HEADS) == "visible", scaled(told), told)
     return calibration.probability(found.component, evidence(found, candidates, told))

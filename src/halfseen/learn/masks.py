@@ -35,8 +35,8 @@ class MaskSettings:
     shrinkage     of the logistic regressions
     """
 
-    windows: int = 8000
-    false_hidden: float = 0.1
+    windows: int = 16000
+    false_hidden: float = 0.095
     alpha: float = 1.0
     grouping: bool = True
     folds: int = 3
