@@ -36,7 +36,7 @@ from halfseen.learn.calibration import (
 )
 from halfseen.learn.masks import MaskSettings, learn_masks
 from halfseen.learn.settings import TrainSettings
-from halfseen.model.calibration import BESIDE_HEADS, EVIDENCE, FROM_HEADS, RISING, Calibration
+from halfseen.model.calibration import EVIDENCE, RISING, Calibration
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import save
@@ -85,7 +85,7 @@ def test_the_probability_rises_with_the_score_at_a_fixed_mask(seed: int) -> None
             scores = candidates.score.copy()
             scores[i] = score
             moved = replace(candidates, score=scores)
-            row.append(probabilities(calibration, moved[i], moved)[0])
+            row.append(probabilities(calibration, moved[i], moved, np.zeros(1))[0])
         assert (np.diff(row) > 0).all()
         assert 0 < row[0] < row[-1] < 1
 
@@ -100,7 +100,7 @@ def test_agreement_against_a_plain_loop() -> None:
             if near and (candidates.score[j] >= LOWEST):
                 total += float(np.exp(BETA * candidates.score[j]))
         expected.append(np.log(max(total, np.exp(BETA * candidates.score[i]))) / BETA)
-    found = evidence(candidates, candidates)
+    found = evidence(candidates, candidates, np.zeros(40))
     np.testing.assert_allclose(found[:, EVIDENCE.index("agreement")], expected, atol=1e-12)
 
 
@@ -113,11 +113,9 @@ def test_evidence_worked_by_hand() -> None:
         (flags,), (50, 100),
     )  # fmt: skip
     expected = [0.5, 0.5, 3 / 8, 1 / 4, np.log(600 / 5000), 0.4]
-    np.testing.assert_allclose(evidence(one, one), [[*expected, 0, 0, 0]])
-    told = np.array([[-1.5, 2.0, 3.0]])
-    np.testing.assert_allclose(evidence(one, one, told), [[*expected, -1.5, 2, 3]])
+    np.testing.assert_allclose(evidence(one, one, np.array([-1.5])), [[*expected, -1.5]])
     nothing = one[:0]
-    assert evidence(nothing, nothing).shape == (0, len(EVIDENCE))
+    assert evidence(nothing, nothing, np.zeros(0)).shape == (0, len(EVIDENCE))
 
 
 def test_a_model_with_a_calibration_survives_the_file(tmp_path: Path) -> None:
@@ -134,8 +132,8 @@ def test_a_calibration_that_did_not_ask_the_head_loads(tmp_path: Path) -> None:
     """As earlier versions wrote it: what was not known has no weight."""
 
     def shorten(header: dict[str, Any], tensors: dict[str, Any]) -> None:
-        header["calibration"]["evidence"] = list(BESIDE_HEADS)
-        few = tensors["calibration.weights"][:, : len(BESIDE_HEADS)]
+        header["calibration"]["evidence"] = list(EVIDENCE[:-1])
+        few = tensors["calibration.weights"][:, :-1]
         tensors["calibration.weights"] = np.ascontiguousarray(few)
 
     hs.save(calibrated(), tmp_path / "car.safetensors")
@@ -143,9 +141,8 @@ def test_a_calibration_that_did_not_ask_the_head_loads(tmp_path: Path) -> None:
     back, model = hs.load(tmp_path / "car.safetensors").calibration, calibrated().calibration
     assert back is not None
     assert model is not None
-    size = len(BESIDE_HEADS)
-    np.testing.assert_array_equal(back.weights[:, :size], model.weights[:, :size])
-    assert (back.weights[:, size:] == 0).all()
+    np.testing.assert_array_equal(back.weights[:, :-1], model.weights[:, :-1])
+    assert (back.weights[:, -1] == 0).all()
 
 
 def test_a_model_without_calibration_loads_and_has_no_probabilities() -> None:
@@ -291,7 +288,8 @@ def test_mirrored_detections_are_known_by_the_same_evidence() -> None:
     boxes = mirror(found.window, 120)
     flags = tuple(grid[:, ::-1] for grid in found.visibility)
     there = replace(found, window=boxes, full=boxes, visible=boxes, visibility=flags)
-    np.testing.assert_allclose(evidence(found, found), evidence(there, there), atol=1e-12)
+    here, seen = (evidence(part, part, np.zeros(40)) for part in (found, there))
+    np.testing.assert_allclose(here, seen, atol=1e-12)
 
 
 def test_mirrored_images_give_the_same_probabilities() -> None:
@@ -333,7 +331,7 @@ def test_parts_are_joined_with_what_is_known_of_each() -> None:
 def test_the_regression_against_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     inputs = np.column_stack([np.ones(400), rng.normal(size=(400, len(EVIDENCE)))])
-    true = np.array([-1, 1, 0.5, -1, 0.5, 0, 0.3, 0.7, -0.4, 0.2])
+    true = np.array([-1, 1, 0.5, -1, 0.5, 0, 0.3, 0.7])
     right = rng.random(400) < 1 / (1 + np.exp(-inputs @ true))
     weight = rng.uniform(0.5, 3, 400)
     ridge = np.r_[0.0, np.ones(len(EVIDENCE))]
@@ -371,16 +369,16 @@ def test_what_is_right_is_what_voc_says() -> None:
         np.zeros(4, bool), boxes, boxes, boxes, tuple(np.ones((4, 3, 4), bool)), (90, 120),
     )  # fmt: skip
     kept = found[suppress(found, "greedy").indices]
-    judged = judge([truth, empty], [Known(kept, found)] * 2, "car", 3.0)
+    judged = judge([truth, empty], [Known(kept, found, np.zeros(3))] * 2, "car", 3.0)
     # The fourth is suppressed by the first, the second is neither right nor wrong.
     order = np.lexsort((judged.evidence[:, 0], judged.weight))[::-1]
     np.testing.assert_array_equal(judged.right[order], [False, False, False, True, False])
     np.testing.assert_array_equal(judged.weight[order], [3, 3, 3, 1, 1])
     np.testing.assert_array_equal(judged.component[order], [0, 1, 1, 0, 1])
-    covered = judge_covered([truth], [Known(kept, found)], "car")
+    covered = judge_covered([truth], [Known(kept, found, np.zeros(3))], "car")
     np.testing.assert_array_equal(np.sort(covered.weight), [COVERED] * 2)
     assert covered.right.sum() == 1
-    nothing = judge([empty], [Known(found[:0], found[:0])], "car", 3.0)
+    nothing = judge([empty], [Known(found[:0], found[:0], np.zeros(0))], "car", 3.0)
     assert nothing.evidence.shape == (0, len(EVIDENCE))
 
 
@@ -398,13 +396,10 @@ def test_scores_are_brought_to_those_it_was_learnt_from() -> None:
     moved = replace(some_calibration(), scale=0.5)
     same = replace(moved, scale=1.0)
     half = replace(found, score=-1 + 0.5 * (found.score + 1))
+    visible = np.random.default_rng(2).normal(size=5)
     np.testing.assert_allclose(
-        probabilities(moved, found, found), probabilities(same, half, half), rtol=1e-12
-    )
-    told = np.random.default_rng(2).normal(size=(5, len(FROM_HEADS)))
-    np.testing.assert_allclose(
-        probabilities(moved, found, found, told),
-        probabilities(same, half, half, told * [0.5, 1, 1] - [0.5, 0, 0]),
+        probabilities(moved, found, found, visible),
+        probabilities(same, half, half, 0.5 * visible - 0.5),
         rtol=1e-12,
     )
 
@@ -469,22 +464,23 @@ def test_what_the_head_tells_changes_the_probability_and_nothing_else() -> None:
     np.testing.assert_array_equal(without.score, with_.score)
     assert without.probability is not None
     assert with_.probability is not None
-    # Every block is 0.5 short of what those of whole objects say: in all, less for most windows.
+    # What was told, scaled as scores are, is all that differs.
     (known,) = hs.Detector(model).known_by_model(image)
-    assert known.told is not None
-    assert (known.told[:, 1:] == 0).all()
-    assert ((with_.probability < without.probability) == (told_at(known, with_) < 0)).all()
+    known_at = {tuple(b): v for b, v in zip(known.kept.full, known.visible, strict=True)}
+    compared = 0
+    for box, one, other in zip(with_.full, without.probability, with_.probability, strict=True):
+        if tuple(box) in known_at:
+            assert (other < one) == (scaled_about(known_at[tuple(box)], 0.8) < 0)
+            compared += 1
+    assert compared > 1
 
 
 def responses(model: Mixture, value: float) -> tuple[np.ndarray, ...]:
     return tuple(np.full(c.weights.shape[:2], value, np.float32) for c in model.components)
 
 
-def told_at(known: Known, found: Detections) -> np.ndarray:
-    """The first of what is told of each detection; of those that were not known, minus 1."""
-    assert known.told is not None
-    rows = {tuple(box): row[0] for box, row in zip(known.kept.full, known.told, strict=True)}
-    return np.array([rows.get(tuple(box), -1.0) for box in found.full])
+def scaled_about(visible: float, scale: float) -> float:
+    return -1 + scale * (visible + 1)
 
 
 def test_candidates_that_are_there_need_not_be_searched() -> None:
@@ -496,8 +492,8 @@ def test_candidates_that_are_there_need_not_be_searched() -> None:
         assert len(ours.kept)
         np.testing.assert_array_equal(ours.kept.full, theirs.kept.full)
         np.testing.assert_array_equal(evidence(*ours), evidence(*theirs))
-    assert (evidence(*found[0])[:, -len(FROM_HEADS) :] == 0).all()
-    assert (evidence(*found[1])[:, -len(FROM_HEADS) :] != 0).all()
+    assert (found[0].visible == 0).all()
+    assert (found[1].visible != 0).all()
 
 
 @cache

@@ -49,7 +49,7 @@ from halfseen.learn.calibration import (
 )
 from halfseen.learn.masks import learn_masks
 from halfseen.learn.tuning import split_folds
-from halfseen.model.calibration import EVIDENCE, FROM_HEADS
+from halfseen.model.calibration import EVIDENCE
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import load, save
 from halfseen.reproduce import Study, candidates, detect_all, train_class
@@ -57,7 +57,7 @@ from halfseen.suppress import suppress
 
 CLASSES = ["car", "motorbike", "bus", "bicycle", "horse", "aeroplane"]
 METHODS = ("BLT", "VIS")
-MASK = ("unseen", *FROM_HEADS)
+MASK = ("unseen", "visible")
 # What a calibration may know.
 KNOWN = {
     "score": ("score",),
@@ -169,8 +169,8 @@ def own_alarms(study: Study, test: Dataset, label: str) -> dict[str, float]:
 
 
 def tell_all(study: Study, classes: list[str], folder: Path) -> None:
-    """What the heads tell of val, for all classes together: an image is described but once."""
-    classes = [label for label in classes if not (folder / f"{label}-told.npy").exists()]
+    """`visible` of val, for all classes together: an image is described but once."""
+    classes = [label for label in classes if not (folder / f"{label}-visible.npy").exists()]
     if not classes:
         return
     paths = [folder / f"{label}-head.safetensors" for label in classes]
@@ -181,9 +181,9 @@ def tell_all(study: Study, classes: list[str], folder: Path) -> None:
     for i, found in enumerate(zip(*parts, strict=True)):
         seen = detector.known_by_model(study.test.image(i), found)
         for label, row in zip(classes, seen, strict=True):
-            rows[label].append(row.told)
+            rows[label].append(row.visible)
     for label in classes:
-        np.save(folder / f"{label}-told.npy", np.concatenate(rows[label]))
+        np.save(folder / f"{label}-visible.npy", np.concatenate(rows[label]))
 
 
 def look_at_val(study: Study, label: str, folder: Path) -> dict[str, list[list[Known]]]:
@@ -195,8 +195,8 @@ def look_at_val(study: Study, label: str, folder: Path) -> dict[str, list[list[K
         found = reaching(study, label, method)
         if method == "VIS":
             kept = [part[suppress(part, "greedy").indices] for part in found]
-            told = np.load(folder / f"{label}-told.npy")
-            split = np.split(told, np.cumsum([len(part) for part in kept])[:-1])
+            visible = np.load(folder / f"{label}-visible.npy")
+            split = np.split(visible, np.cumsum([len(part) for part in kept])[:-1])
             plain = [Known(*part) for part in zip(kept, found, split, strict=True)]
         else:
             plain = known(test, model, found)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from halfseen.detections import Detections
 from halfseen.geometry import area, clip, iou
-from halfseen.model.calibration import FROM_HEADS, Calibration
+from halfseen.model.calibration import Calibration
 
 Floats = NDArray[np.float64]
 
@@ -27,18 +27,16 @@ BETA = 2.0
 class Known(NamedTuple):
     """What one model kept of an image, what it was chosen from, and what its mask head tells.
 
-    told   (len(kept), len(FROM_HEADS)); None without a head
+    visible   (len(kept),): see `evidence`; zeros without a head
     """
 
     kept: Detections
     candidates: Detections
-    told: Floats | None = None
+    visible: Floats
 
 
-def evidence(found: Detections, candidates: Detections, told: Floats | None = None) -> Floats:
+def evidence(found: Detections, candidates: Detections, visible: Floats) -> Floats:
     """(N, len(EVIDENCE)) of detections of one model, among all its candidates of the image.
-
-    told       (N, len(FROM_HEADS)) what its mask head tells of them, None without one: then zeros
 
     score      h(x)
     agreement  log sum exp(BETA score) / BETA over the detection and the others that agree with it
@@ -46,10 +44,8 @@ def evidence(found: Detections, candidates: Detections, told: Floats | None = No
     outside    share of the window that lies outside the image
     size       log of the share of the image that the box covers
     height     of the box's centre in the image, from 0 (top) to 1
-    and, from a mask head (`infer.masks.tell`),
-    visible    how much more the blocks speak for the object than those of whole objects do, each as
-               far as it is visible
-    spread     standard deviation of the blocks' logits; grouped_spread: after grouping
+    visible    how much more its blocks say for the object than those of whole objects do, each as
+               far as the mask head holds it for visible (`infer.masks.visible_evidence`)
 
     All of them are the same in the mirrored image.
     """
@@ -63,9 +59,7 @@ def evidence(found: Detections, candidates: Detections, told: Floats | None = No
         np.log(np.maximum(area(boxes), 1.0) / (height * width)),
         (boxes[:, 1] + boxes[:, 3]) / (2 * height),
     ]
-    if told is None:
-        told = np.zeros((len(found), len(FROM_HEADS)))
-    return np.column_stack([*columns, told])
+    return np.stack([*columns, visible], axis=1)
 
 
 def agreement(found: Detections, candidates: Detections) -> Floats:
@@ -85,7 +79,7 @@ def agreement(found: Detections, candidates: Detections) -> Floats:
 
 
 def probabilities(
-    calibration: Calibration, found: Detections, candidates: Detections, told: Floats | None = None
+    calibration: Calibration, found: Detections, candidates: Detections, visible: Floats
 ) -> Floats:
     """(N,) the probability of each detection of one model; see `evidence`."""
 
@@ -93,7 +87,6 @@ def probabilities(
         return MARGIN + calibration.scale * (values - MARGIN)
 
     found, candidates = (replace(part, score=scaled(part.score)) for part in (found, candidates))
-    if told is not None:
-        # Whole objects score about 0, so that what exceeds them is scaled as scores are.
-        told = np.where(np.array(FROM_HEADS) == "visible", scaled(told), told)
-    return calibration.probability(found.component, evidence(found, candidates, told))
+    # Whole objects score about 0, so that what exceeds them is scaled as scores are.
+    seen = evidence(found, candidates, scaled(visible))
+    return calibration.probability(found.component, seen)

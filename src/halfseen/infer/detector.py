@@ -23,7 +23,6 @@ from halfseen.infer.masks import Masker, SeenLevels, with_flags
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.responses import ModelSearch
 from halfseen.infer.telling import told
-from halfseen.model.calibration import FROM_HEADS
 from halfseen.model.mixture import Mixture
 from halfseen.suppress import suppress
 from halfseen.suppress.interpretation import Interpretation
@@ -130,18 +129,18 @@ class Detector:
         order = np.argsort(-everything.score, kind="stable")
         everything, owner = everything[order], owner[order]
         found = everything[: int((everything.score >= threshold).sum())]
-        told = None
+        visible = None
         if method in BY_FLAGS:
-            found, told = self._with_masks(pixels, found, owner[: len(found)], seen, calibrated)
+            found, visible = self._with_masks(pixels, found, owner[: len(found)], seen, calibrated)
         suppression = suppress(found, method, **settings)
         kept, own = found[suppression.indices], owner[suppression.indices]
-        if told is None:
-            kept, told = self._with_masks(pixels, kept, own, seen, calibrated)
+        if visible is None:
+            kept, visible = self._with_masks(pixels, kept, own, seen, calibrated)
         else:
-            told = told[suppression.indices]
+            visible = visible[suppression.indices]
         kept = self._with_figures(pixels, kept, own)
         if calibrated:
-            kept = self._with_probability(kept, own, told, everything, owner)
+            kept = self._with_probability(kept, own, visible, everything, owner)
         return Choice(replace(kept, score=suppression.rank), found, suppression)
 
     def known_by_model(
@@ -159,8 +158,8 @@ class Detector:
         result = []
         for m, part in enumerate(candidates):
             kept = part[suppress(part, "greedy").indices]
-            kept, told = self._with_masks(pixels, kept, np.full(len(kept), m), seen, asked=True)
-            result.append(Known(kept, part, told))
+            kept, visible = self._with_masks(pixels, kept, np.full(len(kept), m), seen, asked=True)
+            result.append(Known(kept, part, visible))
         return result
 
     def candidates(self, image: Image, threshold: float = -1.0) -> Detections:
@@ -278,11 +277,11 @@ class Detector:
         asked: bool = False,
     ) -> tuple[Detections, Floats]:
         """The detections, each of the model that owns it, with the flags of the mask heads; and,
-        if it is asked, what these tell of each besides (`infer.masks.tell`), zeros without one.
+        if it is asked, what is visible of each says for it (`visible_evidence`), 0 without a head.
         """
-        told = np.zeros((len(found), len(FROM_HEADS)))
+        visible = np.zeros(len(found))
         if not any(self._maskers):
-            return found, told
+            return found, visible
         flags = list(found.visibility)
         masked = False
         for group, looked in zip(self._groups, seen, strict=True):
@@ -293,9 +292,9 @@ class Detector:
                 for m, masker in heads:
                     mine = np.flatnonzero(owner == m)
                     scales = np.array(looked.scales)
-                    for n, grid, row in masker.masks(found[mine], features, scales, pixels, asked):
-                        flags[mine[n]], told[mine[n]] = grid, row
-        return (with_flags(found, flags) if masked else found), told
+                    for n, grid, says in masker.masks(found[mine], features, scales, pixels, asked):
+                        flags[mine[n]], visible[mine[n]] = grid, says
+        return (with_flags(found, flags) if masked else found), visible
 
     def _with_figures(
         self, pixels: NDArray[np.uint8], found: Detections, owner: NDArray[np.int64]
@@ -316,7 +315,7 @@ class Detector:
         self,
         result: Detections,
         own: NDArray[np.int64],
-        told: Floats,
+        visible: Floats,
         candidates: Detections,
         owner: NDArray[np.int64],
     ) -> Detections:
@@ -326,7 +325,7 @@ class Detector:
             if calibration is not None:
                 mine = own == m
                 known[mine] = probabilities(
-                    calibration, result[mine], candidates[owner == m], told[mine]
+                    calibration, result[mine], candidates[owner == m], visible[mine]
                 )
         return replace(result, probability=known)
 

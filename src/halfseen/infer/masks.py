@@ -16,7 +16,6 @@ from halfseen.features.pyramid import Level
 from halfseen.infer.boxes import contract, extent
 from halfseen.infer.grouping import group
 from halfseen.infer.visibility import infer_visibility
-from halfseen.model.calibration import FROM_HEADS
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 
@@ -61,9 +60,9 @@ class Masker:
         scales: NDArray[np.float64],
         pixels: NDArray[np.uint8],
         asked: bool = False,
-    ) -> Iterator[tuple[int, Bools, NDArray[np.float64]]]:
-        """(n, flags, told) of each detection that lies in one of the levels whose features are
-        given; what the head tells of it besides (see `tell`) if that is asked, else zeros.
+    ) -> Iterator[tuple[int, Bools, float]]:
+        """(n, flags, evidence) of each detection that lies in one of the levels whose features are
+        given: what is visible of it, and, if that is asked, what this says for the object, else 0.
         """
         from halfseen.infer.mask_kernels import block_colours, block_responses, hidden_logits
 
@@ -90,11 +89,11 @@ class Masker:
                 quarters = lab(block_colours(pixels, windows, *(2 * n for n in bias.shape)))[side]
                 judged = judge(self.head, index, logits[side], quarters, outside)
                 flags = cut_masks(judged, quarters, outside, self.head.alpha)[side]
-                told = np.zeros((len(some), len(FROM_HEADS)))
+                says = np.zeros(len(some))
                 if asked:
                     excess = responses[side] - self.head.response[index]
-                    told = tell(logits[side], judged, excess, outside)
-                yield from zip(some.tolist(), flags, told, strict=True)
+                    says = visible_evidence(judged, excess, outside)
+                yield from zip(some.tolist(), flags, says.tolist(), strict=True)
 
     def _levels(self, found: Detections, scales: NDArray[np.float64]) -> NDArray[np.int64]:
         """(N,) which of the levels of these scales (L, 2) each detection comes from."""
@@ -165,22 +164,14 @@ def judge(
     return logits - np.float32(head.cutoff[component])
 
 
-def tell(logits: Floats, judged: Floats, excess: Floats, outside: Bools) -> NDArray[np.float64]:
-    """(N, len(FROM_HEADS)) what the head says of windows as a whole, from their blocks inside.
+def visible_evidence(judged: Floats, excess: Floats, outside: Bools) -> NDArray[np.float64]:
+    """(N,) what the blocks of windows say for the object, each as far as it is visible.
 
-    logits, judged   (N, rows, cols) of the blocks: their own, and what was made of them
-    excess           how much more they respond than the same blocks of whole objects do
+    judged   (N, rows, cols) their logits of being hidden, of which each makes a probability
+    excess   how much more they respond than the same blocks of whole objects do
     """
-    inside = ~outside
-    count = np.maximum(inside.sum((1, 2)), 1)
-    seen = inside / (1 + np.exp(np.clip(judged, -FAR, FAR).astype(np.float64)))
-
-    def spread(values: Floats) -> NDArray[np.float64]:
-        mean = (values * inside).sum((1, 2), np.float64) / count
-        away = (values - mean[:, None, None]) * inside
-        return np.sqrt((away**2).sum((1, 2)) / count)
-
-    return np.stack([(seen * excess).sum((1, 2)), spread(logits), spread(judged)], axis=1)
+    seen = ~outside / (1 + np.exp(np.clip(judged, -FAR, FAR).astype(np.float64)))
+    return np.asarray((seen * excess).sum((1, 2)))
 
 
 def cut_masks(logits: Floats, quarters: Floats, outside: Bools, alpha: float) -> Bools:

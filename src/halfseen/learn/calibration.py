@@ -48,10 +48,10 @@ FOLDS = 2
 # One in so many of the held-out images without the class is looked at.
 SPARSE = 3
 # The ridges of what all components share, and of how far each departs from it.
-SHARED, OWN = 1.0, 300.0
+SHARED, OWN = 1.0, 100.0
 # How much of whole objects is covered, the images that textures are taken from, and how much a
 # detection in such an image weighs.
-SHARE, TEXTURES, COVERED = 0.4, 3, 0.5
+SHARE, TEXTURES, COVERED = 0.4, 3, 0.3
 # So many of the strongest false alarms are compared, for each image.
 ALARMS = 0.1
 # Fewer right detections than this say nothing of a probability.

@@ -12,10 +12,8 @@ from halfseen.errors import ModelError
 Floats = NDArray[np.float64]
 
 # What is known of a detection, in the order of the weights: see `infer.calibration.evidence`. The
-# last ones a mask head tells.
-BESIDE_HEADS = ("score", "agreement", "unseen", "outside", "size", "height")
-FROM_HEADS = ("visible", "spread", "grouped_spread")
-EVIDENCE = BESIDE_HEADS + FROM_HEADS
+# last one only mask heads tell.
+EVIDENCE = ("score", "agreement", "unseen", "outside", "size", "height", "visible")
 # Of these a detection can only profit, so that its probability rises with its score.
 RISING = ("score", "agreement", "visible")
 # Beyond what any data could ask for; sums of such numbers are still numbers.

@@ -14,7 +14,7 @@ from halfseen.data.limits import LIMITS
 from halfseen.errors import HalfseenError, ModelError
 from halfseen.features.descriptor import make_descriptor
 from halfseen.features.pyramid import PyramidSettings
-from halfseen.model.calibration import BESIDE_HEADS, EVIDENCE, Calibration
+from halfseen.model.calibration import EVIDENCE, Calibration
 from halfseen.model.component import Component
 from halfseen.model.grouping import Grouping
 from halfseen.model.mask_head import SIDE, MaskHead
@@ -196,13 +196,13 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
 
 def _calibration(fields: dict[str, Any], tensors: dict[str, np.ndarray]) -> Calibration:
     known = fields["evidence"]
-    if known not in (list(EVIDENCE), list(BESIDE_HEADS)):
+    if known not in (list(EVIDENCE), list(EVIDENCE[:-1])):
         raise ModelError(f"a calibration by {repr(known)[:80]}, expected {list(EVIDENCE)}")
     for name in ("calibration.bias", "calibration.weights"):
         if name not in tensors:
             raise ModelError(f"tensor {name} is missing")
     bias, weights = tensors["calibration.bias"], tensors["calibration.weights"]
-    # Earlier versions did not ask the head; what was not known has no weight.
+    # Earlier versions did not ask the head what is visible; it then has no weight.
     if weights.ndim == 2 and weights.shape[1] == len(known):
         weights = np.pad(weights, ((0, 0), (0, len(EVIDENCE) - len(known))))
     return Calibration(bias, weights, float(fields["scale"]))
