@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,12 +17,14 @@ from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scenes
 from halfseen.detections import Detections
 from halfseen.errors import ModelError, SettingsError
+from halfseen.evaluate.sweep import cover_objects
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import clip, iou, mirror
 from halfseen.infer.calibration import AGREE, BETA, LOWEST, Known, evidence, probabilities
 from halfseen.learn import calibration as learning
 from halfseen.learn.calibration import (
     COVERED,
+    SPARSE,
     TEXTURES,
     Judged,
     alarms,
@@ -112,7 +113,7 @@ def test_evidence_worked_by_hand() -> None:
         np.array([0.5]), np.array(["car"]), np.array([0]), np.array([False]), box, box, box,
         (flags,), (50, 100),
     )  # fmt: skip
-    expected = [0.5, 0.5, 3 / 8, 1 / 4, np.log(600 / 5000), 0.4]
+    expected = [0.5, 0.5, 1 / 4, np.log(600 / 5000), 0.4]
     np.testing.assert_allclose(evidence(one, one, np.array([-1.5])), [[*expected, -1.5]])
     nothing = one[:0]
     assert evidence(nothing, nothing, np.zeros(0)).shape == (0, len(EVIDENCE))
@@ -126,23 +127,6 @@ def test_a_model_with_a_calibration_survives_the_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(back.bias, model.bias)
     np.testing.assert_array_equal(back.weights, model.weights)
     assert back.scale == model.scale
-
-
-def test_a_calibration_that_did_not_ask_the_head_loads(tmp_path: Path) -> None:
-    """As earlier versions wrote it: what was not known has no weight."""
-
-    def shorten(header: dict[str, Any], tensors: dict[str, Any]) -> None:
-        header["calibration"]["evidence"] = list(EVIDENCE[:-1])
-        few = tensors["calibration.weights"][:, :-1]
-        tensors["calibration.weights"] = np.ascontiguousarray(few)
-
-    hs.save(calibrated(), tmp_path / "car.safetensors")
-    rewrite(tmp_path / "car.safetensors", shorten)
-    back, model = hs.load(tmp_path / "car.safetensors").calibration, calibrated().calibration
-    assert back is not None
-    assert model is not None
-    np.testing.assert_array_equal(back.weights[:, :-1], model.weights[:, :-1])
-    assert (back.weights[:, -1] == 0).all()
 
 
 def test_a_model_without_calibration_loads_and_has_no_probabilities() -> None:
@@ -331,7 +315,7 @@ def test_parts_are_joined_with_what_is_known_of_each() -> None:
 def test_the_regression_against_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     inputs = np.column_stack([np.ones(400), rng.normal(size=(400, len(EVIDENCE)))])
-    true = np.array([-1, 1, 0.5, -1, 0.5, 0, 0.3, 0.7])
+    true = np.array([-1, 1, 0.5, -1, 0.5, 0.3, 0.7])
     right = rng.random(400) < 1 / (1 + np.exp(-inputs @ true))
     weight = rng.uniform(0.5, 3, 400)
     ridge = np.r_[0.0, np.ones(len(EVIDENCE))]
@@ -348,14 +332,14 @@ def test_the_regression_against_scikit_learn() -> None:
 def test_a_component_without_detections_is_judged_like_the_others() -> None:
     rng = np.random.default_rng(1)
     known = rng.normal(size=(300, len(EVIDENCE)))
-    known[:, EVIDENCE.index("unseen")] = 0.3
+    known[:, EVIDENCE.index("visible")] = 0.3
     right = known[:, 0] + rng.normal(size=300) > 1
     judged = Judged(np.zeros(300, np.int64), known, right, np.ones(300))
     calibration = fit(judged, 2)
     assert calibration is not None
     own, other = (calibration.probability(np.full(300, m), known) for m in (0, 1))
     np.testing.assert_allclose(own, other, atol=0.05)
-    assert (calibration.weights[:, EVIDENCE.index("unseen")] == 0).all()
+    assert (calibration.weights[:, EVIDENCE.index("visible")] == 0).all()
     assert abs(own.sum() - right.sum()) < 0.05 * right.sum()
     assert fit(replace(judged, right=np.zeros(300, bool)), 2) is None
 
@@ -378,6 +362,10 @@ def test_what_is_right_is_what_voc_says() -> None:
     covered = judge_covered([truth], [Known(kept, found, np.zeros(3))], "car")
     np.testing.assert_array_equal(np.sort(covered.weight), [COVERED] * 2)
     assert covered.right.sum() == 1
+    # An object that was not whole was not covered either, and says nothing.
+    cut = replace(truth, truncated=np.array([True, False]))
+    assert judge_covered([cut], [Known(kept, found, np.zeros(3))], "car").right.sum() == 0
+    assert len(judge_covered([cut], [Known(kept, found, np.zeros(3))], "car").right) == 1
     nothing = judge([empty], [Known(found[:0], found[:0], np.zeros(0))], "car", 3.0)
     assert nothing.evidence.shape == (0, len(EVIDENCE))
 
@@ -422,6 +410,14 @@ def test_training_calibrates_on_images_that_the_halves_have_not_seen(
         half.append([truth.image for truth in data])
         return trainer(data, *rest)
 
+    judged: list[Judged] = []
+    regression = learning.fit
+
+    def keep(rows, *rest):  # type: ignore[no-untyped-def]
+        judged.append(rows)
+        return regression(rows, *rest)
+
+    monkeypatch.setattr(learning, "fit", keep)
     monkeypatch.setattr(learning, "_look_at", watch)
     monkeypatch.setattr(learning, "Trainer", note)
     model = hs.train(scenes, "car", tiny_settings(calibrate=True), cores=1)
@@ -429,6 +425,7 @@ def test_training_calibrates_on_images_that_the_halves_have_not_seen(
     assert not any(trained & tested for trained, tested in seen[:2])
     assert set(half[0]) | set(half[1]) == {truth.image for truth in scenes}
     assert model.calibration is not None
+    assert {COVERED, 1.0, SPARSE} == set(judged[0].weight.tolist())
     found = [hs.Detector(model).detect(scenes.image(i), -1) for i in range(len(scenes))]
     known = [part.probability for part in found]
     assert all(p is not None and ((p > 0) & (p < 1)).all() for p in known)
@@ -500,6 +497,38 @@ def test_candidates_that_are_there_need_not_be_searched() -> None:
 def learnt_head() -> Mixture:
     lessons = render_scenes(16, seed=31, classes=["car"])
     return learn_masks(lessons, plain(), MaskSettings(windows=40, folds=2))
+
+
+def test_candidates_of_something_else_are_refused() -> None:
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    detector = hs.Detector([plain(), learnt_head()])
+    (found, _) = detector.candidates_by_model(image)
+    with pytest.raises(SettingsError, match="candidates of 1 models, but the detector has 2"):
+        detector.known_by_model(image, [found])
+    with pytest.raises(SettingsError, match="detections of an image of 375 x 500 pixels"):
+        detector.known_by_model(image[:300], [found, found])
+
+
+def test_halves_without_a_head_do_not_calibrate_a_model_that_has_one(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = learnt_head()
+    scenes = render_scenes(40, seed=5, classes=["car"], size=(160, 214))
+    monkeypatch.setattr(learning.Trainer, "run", lambda _: plain())
+    result = learning.learn_calibration(scenes, model, tiny_settings())
+    assert result.calibration is None
+    assert result.head is model.head
+    assert "too few whole objects for a mask head" in caplog.text
+
+
+def test_a_box_without_a_pixel_does_not_stop_the_calibration() -> None:
+    scenes = render_scenes(4, seed=5, classes=["car"])
+    truth = boxed([[10.1, 10, 10.3, 40], [20, 10, 60, 40]])
+    textures = [scenes.image(0)]
+    image = scenes.image(1)[:90, :120]
+    covered, mask = cover_objects(image, truth, "car", 0.4, textures, 0)
+    assert mask.any()
+    assert (covered != image).any()
 
 
 def test_a_head_of_an_earlier_version_must_be_learnt_again_before_it_is_calibrated() -> None:

@@ -279,3 +279,7 @@ def test_the_operating_point_is_where_the_settings_ask_for_it(grouping: bool) ->
             for nearby in (head, replace(head, cutoff=tuple(c - 0.1 for c in head.cutoff)))
         ]
         assert share[0] <= settings.false_hidden < share[1]
+        weights = headless().components[m].weights
+        expected = mean_response(samples[samples.first], weights)
+        np.testing.assert_array_equal(head.response[m], expected)
+        assert np.abs(mean_response(samples, weights) - expected).max() > 0.01

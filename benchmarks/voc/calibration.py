@@ -6,8 +6,7 @@ Needs VOC, and a folder that `halfseen reproduce` has filled for the classes ask
 
 As `learn_calibration` does, each half of train is searched with models of the other half, those of
 VIS with mask heads. What was searched before is not searched again: the candidates of the halves
-and of val are the 1,000 best windows of an image. BLT is calibrated in the same way, without masks:
-its flags tell only what lies outside the image.
+and of val are the 1,000 best windows of an image. BLT is calibrated in the same way, without masks.
 
 Measured are AP on val, for what a calibration may know; and AP of whole objects among all of val by
 votes and by probability, with nothing and with 40% of each covered by texture from images without
@@ -17,6 +16,7 @@ JSON.
 """
 
 import argparse
+import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from halfseen.data.dataset import Dataset
+from halfseen.data.files import write_atomically
 from halfseen.data.voc import read_voc
 from halfseen.detections import Detections
 from halfseen.evaluate.crowd import bootstrap_difference
@@ -57,13 +58,12 @@ from halfseen.suppress import suppress
 
 CLASSES = ["car", "motorbike", "bus", "bicycle", "horse", "aeroplane"]
 METHODS = ("BLT", "VIS")
-MASK = ("unseen", "visible")
 # What a calibration may know.
 KNOWN = {
     "score": ("score",),
-    "score, mask": ("score", "outside", *MASK),
+    "score, visible": ("score", "visible"),
     "all but agreement": tuple(name for name in EVIDENCE if name != "agreement"),
-    "all but the mask": tuple(name for name in EVIDENCE if name not in MASK),
+    "all but visible": tuple(name for name in EVIDENCE if name != "visible"),
     "all": EVIDENCE,
 }
 TEXTURES = 40
@@ -118,7 +118,9 @@ def look_at_half(fold: Study, label: str) -> dict[str, tuple[list[Judged], float
     """For each method what is judged in a half, as it is and covered, and its false alarms."""
     path = fold.out / f"{label}-judged.npz"
     if not path.exists():
-        np.savez(path, **judge_half(fold, label))
+        content = io.BytesIO()
+        np.savez(content, **judge_half(fold, label))
+        write_atomically(path, content.getvalue())
     stored = np.load(path)
     names = [field.name for field in fields(Judged)]
     return {
@@ -183,7 +185,9 @@ def tell_all(study: Study, classes: list[str], folder: Path) -> None:
         for label, row in zip(classes, seen, strict=True):
             rows[label].append(row.visible)
     for label in classes:
-        np.save(folder / f"{label}-visible.npy", np.concatenate(rows[label]))
+        content = io.BytesIO()
+        np.save(content, np.concatenate(rows[label]))
+        write_atomically(folder / f"{label}-visible.npy", content.getvalue())
 
 
 def look_at_val(study: Study, label: str, folder: Path) -> dict[str, list[list[Known]]]:
@@ -310,7 +314,7 @@ def main() -> None:
         path = options.folds / f"{label}.json"
         if not path.exists():
             row = measure(study, label, options.folds)
-            path.write_text(json.dumps(row))
+            write_atomically(path, json.dumps(row).encode())
         rows[label] = json.loads(path.read_text())
         print(label, json.dumps(rows[label]), flush=True)
     mean = {m: average([row["ap"][m] for row in rows.values()]) for m in METHODS}

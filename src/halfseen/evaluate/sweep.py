@@ -50,7 +50,7 @@ def paste_occluders(
     if not len(textures):
         raise SettingsError("no textures to paste: give at least one image without the object")
     height, width = image.shape[:2]
-    x1, y1, x2, y2 = np.rint(clip(np.asarray(box, np.float64), (height, width))).astype(int)
+    x1, y1, x2, y2 = _pixels(box, (height, width))
     if x2 <= x1 or y2 <= y1:
         raise SettingsError(f"no pixel of the image is in the box {np.asarray(box).tolist()}")
     beyond_x, beyond_y = round(REACH * (x2 - x1)), round(REACH * (y2 - y1))
@@ -126,6 +126,11 @@ def _soften(mask: Bools, feather: float) -> Floats:
     return np.asarray(gaussian_filter(opacity, feather / 2))
 
 
+def _pixels(box: ArrayLike, size: tuple[int, int]) -> NDArray[np.int64]:
+    """The first and the last pixels of a box in an image, the last excluded."""
+    return np.rint(clip(np.asarray(box, np.float64), size)).astype(np.int64)
+
+
 def cover_objects(
     image: Image,
     truth: GroundTruth,
@@ -136,9 +141,15 @@ def cover_objects(
     *,
     feather: float = 0.0,
 ) -> tuple[Image, Bools]:
-    """The image with every whole object of the class covered, and the mask of all that covers."""
+    """The image with every whole object of the class covered, and the mask of all that covers.
+
+    An object whose box holds no pixel stays as it is.
+    """
     mask = np.zeros(image.shape[:2], bool)
     for j in np.flatnonzero(whole(truth) & (truth.label == label)):
+        x1, y1, x2, y2 = _pixels(truth.box[j], (image.shape[0], image.shape[1]))
+        if x2 <= x1 or y2 <= y1:
+            continue
         rng = np.random.default_rng([seed, int(j), *truth.image.encode()])
         image, more = paste_occluders(image, truth.box[j], share, textures, rng, feather=feather)
         mask |= more

@@ -40,7 +40,6 @@ def evidence(found: Detections, candidates: Detections, visible: Floats) -> Floa
 
     score      h(x)
     agreement  log sum exp(BETA score) / BETA over the detection and the others that agree with it
-    unseen     share of the window's blocks that are not visible: hidden, or outside the image
     outside    share of the window that lies outside the image
     size       log of the share of the image that the box covers
     height     of the box's centre in the image, from 0 (top) to 1
@@ -54,7 +53,6 @@ def evidence(found: Detections, candidates: Detections, visible: Floats) -> Floa
     columns = [
         found.score,
         agreement(found, candidates),
-        1 - found.visible_fraction,
         1 - area(clip(found.window, found.size)) / window,
         np.log(np.maximum(area(boxes), 1.0) / (height * width)),
         (boxes[:, 1] + boxes[:, 3]) / (2 * height),
@@ -87,6 +85,7 @@ def probabilities(
         return MARGIN + calibration.scale * (values - MARGIN)
 
     found, candidates = (replace(part, score=scaled(part.score)) for part in (found, candidates))
-    # Whole objects score about 0, so that what exceeds them is scaled as scores are.
+    # It is a sum of responses, as scores are, and is scaled with them, about the same margin: that
+    # of whole objects is 0, and their scores are not far from it.
     seen = evidence(found, candidates, scaled(visible))
     return calibration.probability(found.component, seen)

@@ -154,7 +154,19 @@ class Detector:
         if candidates is None:
             candidates, seen = self._search(pixels, LOWEST)
         else:
-            seen = [self._levels(pixels, group) for group in self._groups]
+            if len(candidates) != len(self.models):
+                raise SettingsError(
+                    f"candidates of {len(candidates)} models, but the detector has "
+                    f"{len(self.models)}"
+                )
+            for part in candidates:
+                _check_size(pixels, part)
+            seen = [
+                self._levels(pixels, group)
+                if any(self._maskers[m] and len(candidates[m]) for m in group)
+                else SeenLevels(keep=False)
+                for group in self._groups
+            ]
         result = []
         for m, part in enumerate(candidates):
             kept = part[suppress(part, "greedy").indices]
@@ -200,11 +212,7 @@ class Detector:
                     f"model, whose components have {shapes}"
                 )
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
-        if _size(pixels) != found.size:
-            raise SettingsError(
-                f"detections of an image of {found.size[0]} x {found.size[1]} pixels, but this one "
-                f"has {pixels.shape[0]} x {pixels.shape[1]}"
-            )
+        _check_size(pixels, found)
         levels = self._levels(pixels, [0])
         if not levels.scales:
             raise SettingsError("no window fits into this image: it is too small")
@@ -370,6 +378,14 @@ class Detector:
         look(m)
         own = scales[self._first[m] :]
         return told(self.models[m], self._templates[m], searches[m].windows(), own, size)
+
+
+def _check_size(pixels: NDArray[np.uint8], found: Detections) -> None:
+    if _size(pixels) != found.size:
+        raise SettingsError(
+            f"detections of an image of {found.size[0]} x {found.size[1]} pixels, but this one "
+            f"has {pixels.shape[0]} x {pixels.shape[1]}"
+        )
 
 
 def _size(pixels: NDArray[np.uint8]) -> tuple[int, int]:

@@ -117,6 +117,12 @@ def learn_calibration(
                 f"a model of {len(model.components)} components, but these settings make "
                 f"{len(half.components)}: give those it was learnt with"
             )
+        if (half.head is None) != (model.head is None):
+            log.warning(
+                "%s is not calibrated: half of the images have too few whole objects for a mask "
+                "head", model.label,
+            )  # fmt: skip
+            return replace(model, calibration=None)
         test = sparse(dataset[held], model.label)
         found = _look_at(half, test, cores, cluster)
         parts.append(judge(test.truths, found, model.label, SPARSE))

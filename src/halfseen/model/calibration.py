@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 # What is known of a detection, in the order of the weights: see `infer.calibration.evidence`. The
 # last one only mask heads tell.
-EVIDENCE = ("score", "agreement", "unseen", "outside", "size", "height", "visible")
+EVIDENCE = ("score", "agreement", "outside", "size", "height", "visible")
 # Of these a detection can only profit, so that its probability rises with its score.
 RISING = ("score", "agreement", "visible")
 # Beyond what any data could ask for; sums of such numbers are still numbers.

@@ -50,7 +50,8 @@ class MaskHead:
         if not self.cutoff:
             object.__setattr__(self, "cutoff", (0.0,) * len(self.weights))
         if not self.response:
-            object.__setattr__(self, "response", tuple(np.zeros_like(bias) for bias in self.bias))
+            zeros = tuple(np.zeros(bias.shape, np.float32) for bias in self.bias)
+            object.__setattr__(self, "response", zeros)
         if len(self.cutoff) != len(self.weights):
             raise ModelError(
                 f"a mask head needs a cutoff for each of its {len(self.weights)} components, "

@@ -195,14 +195,13 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
 
 
 def _calibration(fields: dict[str, Any], tensors: dict[str, np.ndarray]) -> Calibration:
-    known = fields["evidence"]
-    if known not in (list(EVIDENCE), list(EVIDENCE[:-1])):
-        raise ModelError(f"a calibration by {repr(known)[:80]}, expected {list(EVIDENCE)}")
+    if fields["evidence"] != list(EVIDENCE):
+        found = repr(fields["evidence"])[:80]
+        raise ModelError(
+            f"a calibration by {found}, expected {list(EVIDENCE)}; calibrate the model again"
+        )
     for name in ("calibration.bias", "calibration.weights"):
         if name not in tensors:
             raise ModelError(f"tensor {name} is missing")
     bias, weights = tensors["calibration.bias"], tensors["calibration.weights"]
-    # Earlier versions did not ask the head what is visible; it then has no weight.
-    if weights.ndim == 2 and weights.shape[1] == len(known):
-        weights = np.pad(weights, ((0, 0), (0, len(EVIDENCE) - len(known))))
     return Calibration(bias, weights, float(fields["scale"]))
