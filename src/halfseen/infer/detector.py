@@ -20,6 +20,7 @@ from halfseen.infer.calibration import LOWEST, Floats, Known, probabilities
 from halfseen.infer.figure import find_figures
 from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
 from halfseen.infer.masks import Masker, SeenLevels, with_flags
+from halfseen.infer.order import hide_behind
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.responses import ModelSearch
 from halfseen.infer.telling import told
@@ -307,9 +308,8 @@ class Detector:
     def _with_figures(
         self, pixels: NDArray[np.uint8], found: Detections, owner: NDArray[np.int64]
     ) -> Detections:
-        """The detections with their figures, if mask heads tell what of them is hidden.
-
-        Those of models without a head are all figure.
+        """The detections with their figures, and what hides others, if mask heads tell what of
+        them is hidden. Those of models without a head are all figure.
         """
         if not any(self._maskers):
             return found
@@ -317,7 +317,8 @@ class Detector:
         mine = [n for n, m in enumerate(owner.tolist()) if self._maskers[m]]
         for n, grid in zip(mine, find_figures(pixels, found[mine]), strict=True):
             figure[n] = grid
-        return replace(found, figure=tuple(figure))
+        found = replace(found, figure=tuple(figure))
+        return with_flags(found, hide_behind(found, mine))
 
     def _with_probability(
         self,
