@@ -317,8 +317,13 @@ class Detector:
         mine = [n for n, m in enumerate(owner.tolist()) if self._maskers[m]]
         for n, grid in zip(mine, find_figures(pixels, found[mine]), strict=True):
             figure[n] = grid
-        found = replace(found, figure=tuple(figure))
-        return with_flags(found, hide_behind(found, mine))
+        flags = hide_behind(replace(found, figure=tuple(figure)), mine)
+        behind = [n for n in mine if flags[n] is not found.visibility[n]]
+        found = with_flags(found, flags) if behind else found
+        # What is hidden now was taken for a part of them.
+        for n, grid in zip(behind, find_figures(pixels, found[behind]), strict=True):
+            figure[n] = grid
+        return replace(found, figure=tuple(figure))
 
     def _with_probability(
         self,
