@@ -29,21 +29,18 @@ def hide_behind(found: Detections, judged: list[int]) -> tuple[Bools, ...]:
     figure of it, but never all that is visible.
     """
     flags = list(found.visibility)
-    boxes = found.clipped
+    own = np.array(judged, np.int64)
+    boxes, score, label = found.clipped[own], found.score[own], found.label[own]
+    areas = np.maximum(area(boxes), 1e-9)
+    for n in np.flatnonzero(score > SURE).tolist():
+        covered = intersection(boxes[n], boxes) / areas
+        behind = (covered > 0) & (covered <= MOST) & (boxes[:, 3] < boxes[n, 3])
+        behind &= (score < score[n]) & (label == label[n])
+        for a in own[behind].tolist():
+            flags[a] = flags[a] & ~_shown_at(found, judged[n], found.window[a], flags[a].shape)
     for a in judged:
-        covered = intersection(boxes[a], boxes[judged]) / np.maximum(area(boxes[a]), 1e-9)
-        before = (
-            (covered > 0)
-            & (covered <= MOST)
-            & (found.label[judged] == found.label[a])
-            & (boxes[judged, 3] > boxes[a, 3])
-            & (found.score[judged] > max(found.score[a], SURE))
-        )
-        seen = flags[a]
-        for b in np.array(judged)[before].tolist():
-            seen = seen & ~_shown_at(found, b, found.window[a], seen.shape)
-        if seen.any():
-            flags[a] = seen
+        if not flags[a].any():
+            flags[a] = found.visibility[a]
     return tuple(flags)
 
 
