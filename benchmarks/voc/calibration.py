@@ -71,6 +71,26 @@ TEXTURES = 40
 BINS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.0)
 
 
+def ask_halves(text: str) -> tuple[Dataset, list[str], Path]:
+    """What scripts that look at halves of train are told: train, the classes, and the folder."""
+    parser = argparse.ArgumentParser(description=text.splitlines()[0])
+    parser.add_argument("voc")
+    parser.add_argument("--train", default="train")
+    parser.add_argument("--folds", type=Path, default=Path("calibration"))
+    parser.add_argument("--class", dest="classes", action="append", default=[])
+    options = parser.parse_args()
+    return read_voc(options.voc, options.train), options.classes or CLASSES, options.folds
+
+
+def weighted_ap(rank: Any, right: Any, weight: Any, positives: int) -> float:
+    """VOC's all-point AP of detections (N,), each false alarm counted as often as `weight` says."""
+    order = np.argsort(-rank, kind="stable")
+    right = right[order]
+    found, wrong = np.cumsum(right), np.cumsum(np.where(right, 0.0, weight[order]))
+    precision = np.maximum.accumulate((found / (found + wrong))[::-1])[::-1]
+    return 100 * float((precision * right).sum()) / positives
+
+
 def halves(train: Dataset, label: str, folder: Path, cores: int | None = None) -> Iterator[Study]:
     folds = split_folds(train, label, FOLDS, 0)
     for k, held in enumerate(folds):

@@ -9,19 +9,16 @@ and without the mask, learnt with and without covered objects, and with componen
 weakly and strongly. The last line printed is JSON.
 """
 
-import argparse
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from calibration import CLASSES, knowing, look_at_half
+from calibration import ask_halves, knowing, look_at_half, weighted_ap
 from calibration import halves as halves_of
 from numpy.typing import NDArray
 
-from halfseen.data.voc import read_voc
 from halfseen.evaluate.visibility import whole
 from halfseen.learn import calibration as learning
 from halfseen.learn.calibration import Judged, fit
@@ -35,13 +32,10 @@ KNOWN = {
 }
 
 
-def precision_area(judged: Judged, calibration: Calibration, objects: int) -> float:
-    """AP of judged detections, the wrong ones weighted, ranked by a calibration."""
-    order = np.argsort(-calibration.probability(judged.component, judged.evidence), kind="stable")
-    right = judged.right[order]
-    found, wrong = np.cumsum(right), np.cumsum(np.where(right, 0, judged.weight[order]))
-    precision = np.maximum.accumulate((found / np.maximum(found + wrong, 1e-9))[::-1])[::-1]
-    return 100 * float((precision * right).sum()) / objects
+def ap(judged: Judged, calibration: Calibration, objects: int) -> float:
+    """AP of judged detections, ranked by a calibration."""
+    rank = calibration.probability(judged.component, judged.evidence)
+    return weighted_ap(rank, judged.right, judged.weight, objects)
 
 
 def pick(judged: Judged, chosen: NDArray[np.bool_]) -> Judged:
@@ -63,8 +57,8 @@ def across(halves: list[Any], method: str, names: list[str], covered: float) -> 
         pasted = replace(pasted, weight=np.ones(len(pasted.weight)))
         rows.append(
             (
-                precision_area(plain, calibration, other["objects"]),
-                precision_area(Judged.stack([pasted, free]), calibration, other["whole"]),
+                ap(plain, calibration, other["objects"]),
+                ap(Judged.stack([pasted, free]), calibration, other["whole"]),
             )
         )
     clean, hidden = np.mean(rows, axis=0)
@@ -79,19 +73,12 @@ def count(truths: Iterable[Any], label: str) -> dict[str, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("voc")
-    parser.add_argument("--train", default="train")
-    parser.add_argument("--folds", type=Path, default=Path("calibration"))
-    parser.add_argument("--class", dest="classes", action="append", default=[])
-    options = parser.parse_args()
-    train = read_voc(options.voc, options.train)
+    train, classes, folder = ask_halves(__doc__)
     data = []
-    for label in options.classes or CLASSES:
-        folds = list(halves_of(train, label, options.folds))
+    for label in classes:
         parts = [
             {"judged": look_at_half(fold, label), **count(fold.test.truths, label)}
-            for fold in folds
+            for fold in halves_of(train, label, folder)
         ]
         data.append(parts)
     table = []
@@ -103,7 +90,7 @@ def main() -> None:
                 row = {"own": learning.OWN, "covered": covered, "method": method, "mask": known}
                 table.append(row | {"ap": clean, "ap_covered": hidden})
                 print(json.dumps(table[-1]), flush=True)
-    print(json.dumps({"classes": options.classes or CLASSES, "rows": table}))
+    print(json.dumps({"classes": classes, "rows": table}))
 
 
 if __name__ == "__main__":

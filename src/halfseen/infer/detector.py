@@ -139,7 +139,7 @@ class Detector:
             kept, visible = self._with_masks(pixels, kept, own, seen, calibrated)
         else:
             visible = visible[suppression.indices]
-        kept = self._with_figures(pixels, kept, own)
+        kept = self._with_figure_and_order(pixels, kept, own)
         if calibrated:
             kept = self._with_probability(kept, own, visible, everything, owner)
         return Choice(replace(kept, score=suppression.rank), found, suppression)
@@ -219,7 +219,7 @@ class Detector:
             raise SettingsError("no window fits into this image: it is too small")
         owner = np.zeros(len(found), np.int64)
         again, _ = self._with_masks(pixels, found, owner, [levels])
-        return self._with_figures(pixels, again, owner)
+        return self._with_figure_and_order(pixels, again, owner)
 
     def _search(
         self, pixels: NDArray[np.uint8], threshold: float, most: int | None = None
@@ -305,11 +305,11 @@ class Detector:
                         flags[mine[n]], visible[mine[n]] = grid, says
         return (with_flags(found, flags) if masked else found), visible
 
-    def _with_figures(
+    def _with_figure_and_order(
         self, pixels: NDArray[np.uint8], found: Detections, owner: NDArray[np.int64]
     ) -> Detections:
-        """The detections with their figures, and what hides others, if mask heads tell what of
-        them is hidden. Those of models without a head are all figure.
+        """The detections with their figures, and less of those that stand behind others, if mask
+        heads tell what of them is hidden. Those of models without a head are all figure.
         """
         if not any(self._maskers):
             return found
