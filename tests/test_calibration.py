@@ -226,7 +226,7 @@ def test_a_choice_knows_what_it_was_made_from(method: str) -> None:
     assert len(kept) < len(candidates) == len(detector.candidates(image, -1.2))
     assert candidates.score.min() >= -1.2
     chosen = candidates[suppression.indices]
-    np.testing.assert_array_equal(chosen.full, kept.full)
+    np.testing.assert_array_equal(chosen.window, kept.window)
     assert not any(grid.any() for grid in kept.visibility)  # the head's
     seen = [bool(grid.any()) for grid in candidates.visibility]
     assert all(seen) if method == "greedy" else not any(seen)  # what the method saw

@@ -18,6 +18,7 @@ from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import mirror
 from halfseen.infer import detector as detecting
 from halfseen.infer import masks
+from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.mask_kernels import block_colours, block_responses, hidden_logits
 from halfseen.infer.masks import contrast_edges, cut_masks, visible_evidence
 from halfseen.model.mask_head import MaskHead
@@ -108,13 +109,14 @@ def test_a_strangers_head_is_refused(tmp_path: Path) -> None:
             MaskHead(weights, bias, 1.0, response=tuple(b * wrong for b in bias))
 
 
-def test_scores_and_boxes_do_not_depend_on_the_flags() -> None:
+def test_scores_and_windows_do_not_depend_on_the_flags() -> None:
     image = render_scenes(1, seed=5, classes=["car"]).image(0)
     model = random_head(headless())
     for method in ("greedy", "soft"):
         head, paper = (hs.Detector(model, v).detect(image, -2, method) for v in ("head", "paper"))
         np.testing.assert_array_equal(head.score, paper.score)
-        np.testing.assert_array_equal(head.full, paper.full)
+        np.testing.assert_array_equal(head.window, paper.window)
+        np.testing.assert_allclose(predicted_boxes(model, head), paper.full, atol=1e-6)
         assert any((a != b).any() for a, b in zip(head.visibility, paper.visibility, strict=True))
 
 
@@ -302,3 +304,16 @@ def test_edges_and_colours() -> None:
     np.testing.assert_allclose(down, 1)
     assert (across[0, :, 1] < 0.01).all()
     assert (across[0, :, [0, 2]] == 1).all()
+
+
+def test_edges_against_their_formula() -> None:
+    colours = np.random.default_rng(0).normal(0, 20, (3, 4, 5, 3)).astype(np.float32)
+    across, down = contrast_edges(colours)
+    for n, seen in enumerate(colours.astype(np.float64)):
+        x, y = ((np.diff(seen, axis=axis) ** 2).sum(-1) for axis in (1, 0))
+        mean = (x.sum() + y.sum()) / (x.size + y.size)
+        np.testing.assert_allclose(across[n], np.exp(-3 * x / mean), rtol=1e-5)
+        np.testing.assert_allclose(down[n], np.exp(-3 * y / mean), rtol=1e-5)
+    alone = contrast_edges(colours[:, :1, :1])
+    assert alone[0].shape == (3, 1, 0)
+    assert alone[1].shape == (3, 0, 1)

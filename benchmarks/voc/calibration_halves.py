@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from calibration import ask_halves, knowing, look_at_half, weighted_ap
+from calibration import MOVED, ask_halves, knowing, look_at_half, weighted_ap
 from calibration import halves as halves_of
 from numpy.typing import NDArray
 
@@ -27,6 +27,7 @@ from halfseen.model.calibration import EVIDENCE, Calibration
 NO_MASK = [name for name in EVIDENCE if name != "visible"]
 KNOWN = {
     ("BLT", "no mask"): NO_MASK,
+    (MOVED, "no mask"): NO_MASK,
     ("VIS", "no mask"): NO_MASK,
     ("VIS", "visible"): list(EVIDENCE),
 }
@@ -83,7 +84,7 @@ def main() -> None:
         data.append(parts)
     table = []
     for learning.OWN in (1.0, 100.0):
-        for covered in (0.0, 0.3, 1.0):
+        for covered in (0.0, 0.3, 0.6, 1.0):
             for (method, known), names in KNOWN.items():
                 values = [across(parts, method, names, covered) for parts in data]
                 clean, hidden = np.mean(values, axis=0).round(2).tolist()

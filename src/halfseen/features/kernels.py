@@ -1,6 +1,7 @@
-"""Compiled loops of the features: gradients, cell histograms, block normalisation.
+"""Compiled loops of the features: gradients, cell histograms, block normalisation; and of colours.
 
-All take planar float32 levels (channels, height, width), so that the inner loop over x vectorises.
+Those of features take planar float32 levels (channels, height, width), so that the inner loop over
+x vectorises.
 """
 
 import math
@@ -307,3 +308,24 @@ def felzenszwalb_channels(hist: Floats, clip: float, epsilon: float, out: Floats
             cell_out[bins + count + 1] = weight * t1
             cell_out[bins + count + 2] = weight * t2
             cell_out[bins + count + 3] = weight * t3
+
+
+@njit(cache=True, nogil=True)
+def lab_colours(rgb: Floats, linear: Floats, xyz: Floats, roots: Floats) -> Floats:
+    """(N, 3): Lab of colours (N, 3) in 0..255, by tables of both powers: see `colour.lab`."""
+    out = np.empty_like(rgb)
+    light, cube = np.empty(3, np.float32), np.empty(3, np.float32)
+    last, steps = len(linear) - 2, len(roots) - 1
+    for n in range(len(rgb)):
+        for c in range(3):
+            value = rgb[n, c]
+            k = min(max(int(value), 0), last)
+            light[c] = linear[k] + (value - k) * (linear[k + 1] - linear[k])
+        for c in range(3):
+            value = steps * (xyz[c, 0] * light[0] + xyz[c, 1] * light[1] + xyz[c, 2] * light[2])
+            k = min(int(value), steps - 1)
+            cube[c] = roots[k] + (value - k) * (roots[k + 1] - roots[k])
+        out[n, 0] = 116 * cube[1]
+        out[n, 1] = 500 * (cube[0] - cube[1])
+        out[n, 2] = 200 * (cube[1] - cube[2])
+    return out

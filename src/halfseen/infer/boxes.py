@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from halfseen.detections import Detections
 from halfseen.features.descriptor import Descriptor
 from halfseen.geometry import Boxes, clip
+from halfseen.model.mixture import Mixture
 
 
 def place_boxes(
@@ -28,6 +30,17 @@ def place_boxes(
     corner = np.concatenate([left, top, left, top], axis=1)
     pixels = descriptor.offset + descriptor.cell * (corner + np.asarray(blocks, np.float64))
     return np.asarray(pixels / np.concatenate([scale, scale], axis=-1))
+
+
+def predicted_boxes(model: Mixture, found: Detections) -> Boxes:
+    """(N, 4): the boxes that the components predict in the windows of detections."""
+    boxes = np.empty((len(found), 4))
+    for index, mirrored, component in model.templates():
+        mine = (found.component == index) & (found.mirrored == mirrored)
+        corner, end = found.window[mine, :2], found.window[mine, 2:]
+        unit = np.tile((end - corner) / component.shape[::-1], 2)
+        boxes[mine] = np.tile(corner, 2) + unit * component.box
+    return boxes
 
 
 def contract(full: Boxes, seen: Boxes, size: tuple[int, int]) -> Boxes:

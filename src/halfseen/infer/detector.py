@@ -16,12 +16,14 @@ from halfseen.data.image import as_image, read_image
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.features.pyramid import Level, LevelPlan
+from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.calibration import LOWEST, Floats, Known, probabilities
 from halfseen.infer.figure import find_figures
 from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
 from halfseen.infer.masks import Masker, SeenLevels, with_flags
 from halfseen.infer.order import hide_behind
 from halfseen.infer.planes import MirrorBasis, Planes
+from halfseen.infer.refine import find_figures_and_boxes
 from halfseen.infer.responses import ModelSearch
 from halfseen.infer.telling import told
 from halfseen.model.mixture import Mixture
@@ -172,6 +174,9 @@ class Detector:
         for m, part in enumerate(candidates):
             kept = part[suppress(part, "greedy").indices]
             kept, visible = self._with_masks(pixels, kept, np.full(len(kept), m), seen, asked=True)
+            if self._maskers[m]:
+                _, boxes = find_figures_and_boxes(pixels, kept)
+                kept = with_flags(kept, kept.visibility, boxes)
             result.append(Known(kept, part, visible))
         return result
 
@@ -218,6 +223,7 @@ class Detector:
         if not levels.scales:
             raise SettingsError("no window fits into this image: it is too small")
         owner = np.zeros(len(found), np.int64)
+        found = replace(found, full=predicted_boxes(self.models[0], found))
         again, _ = self._with_masks(pixels, found, owner, [levels])
         return self._with_figure_and_order(pixels, again, owner)
 
@@ -308,22 +314,28 @@ class Detector:
     def _with_figure_and_order(
         self, pixels: NDArray[np.uint8], found: Detections, owner: NDArray[np.int64]
     ) -> Detections:
-        """The detections with their figures, and less of those that stand behind others, if mask
-        heads tell what of them is hidden. Those of models without a head are all figure.
+        """The detections with their figures and the boxes of these, and less of those that stand
+        behind others, if mask heads tell what of them is hidden. Those of models without a head are
+        all figure.
         """
         if not any(self._maskers):
             return found
         figure = [np.ones_like(grid) for grid in found.visibility]
         mine = [n for n, m in enumerate(owner.tolist()) if self._maskers[m]]
-        for n, grid in zip(mine, find_figures(pixels, found[mine]), strict=True):
+        boxes = found.full.copy()
+        grids, boxes[mine] = find_figures_and_boxes(
+            pixels, found[mine] if len(mine) < len(found) else found
+        )
+        for n, grid in zip(mine, grids, strict=True):
             figure[n] = grid
         flags = hide_behind(replace(found, figure=tuple(figure)), mine)
         behind = [n for n in mine if flags[n] is not found.visibility[n]]
-        found = with_flags(found, flags) if behind else found
-        # What is hidden now was taken for a part of them.
-        for n, grid in zip(behind, find_figures(pixels, found[behind]), strict=True):
-            figure[n] = grid
-        return replace(found, figure=tuple(figure))
+        if behind:
+            # What is hidden now was taken for a part of them.
+            again = find_figures(pixels, with_flags(found, flags)[behind])
+            for n, grid in zip(behind, again, strict=True):
+                figure[n] = grid
+        return with_flags(found, flags, boxes, figure=tuple(figure))
 
     def _with_probability(
         self,

@@ -13,8 +13,9 @@ from halfseen.features.colour import lab
 from halfseen.infer.masks import contrast_edges
 from halfseen.infer.visibility import infer_visibility
 
-# Blocks around the window whose colours are looked at as well: most of the ground lies there.
-RING = 2
+# Blocks around the window whose colours are looked at as well, and how far from the box they are
+# its ground, in blocks: most of the ground lies there, and little that is like the object.
+RING, NEAR = 4, 2
 # The width of the kernel between colours, in Lab.
 WIDTH = 6.0
 # What is added to a density of colours: one that nobody has seen says little.
@@ -41,24 +42,44 @@ def find_figures(pixels: NDArray[np.uint8], found: Detections) -> tuple[Bools, .
     for shape in {grid.shape for grid in figures}:
         mine = [n for n, grid in enumerate(found.visibility) if grid.shape == shape]
         flags = np.stack([found.visibility[n] for n in mine])
-        grids = figure_grids(pixels, found.window[mine], found.full[mine], flags)
-        for n, grid in zip(mine, grids, strict=True):
+        grids, told = figure_grids(pixels, found.window[mine], found.full[mine], flags)
+        for n, grid in zip(mine, without_ring(grids, told), strict=True):
             figures[n] = grid
     return tuple(figures)
 
 
+def without_ring(grids: Bools, told: Bools) -> Bools:
+    """(N, rows, cols) figures of `figure_grids` in their windows, all True where none was told."""
+    return np.asarray(grids[:, RING:-RING, RING:-RING] | ~told[:, None, None])
+
+
 def figure_grids(
     pixels: NDArray[np.uint8], windows: Boxes, boxes: Boxes, flags: Bools
-) -> NDArray[np.bool_]:
-    """(N, rows, cols) figures of windows (N, 4) with these boxes (N, 4) and flags of one shape."""
+) -> tuple[Bools, Bools]:
+    """The figures of windows (N, 4) with flags (N, rows, cols) in boxes (K N, 4): in one of each
+    window, then in another of each. As grids (K N, rows + 2 RING, cols + 2 RING); and (K N,)
+    whether they are to be believed.
+    """
     from halfseen.infer.mask_kernels import block_colours, colour_evidence
 
     rows, cols = flags.shape[1] + 2 * RING, flags.shape[2] + 2 * RING
     inner = np.s_[:, RING : rows - RING, RING : cols - RING]
     unit = (windows[:, 2:] - windows[:, :2]) / (cols - 2 * RING, rows - 2 * RING)
     around = windows + RING * np.hstack([-unit, unit])
-    known_x, within_x, place_x = _along(around[:, 0], unit[:, 0], cols, boxes[:, ::2], pixels, 1)
-    known_y, within_y, place_y = _along(around[:, 1], unit[:, 1], rows, boxes[:, 1::2], pixels, 0)
+    colours = lab(block_colours(pixels, around, rows, cols))
+    edges = contrast_edges(colours)
+    count = len(boxes) // max(len(windows), 1)
+    if count > 1:
+        colours, around, unit, flags = (
+            np.concatenate([part] * count) for part in (colours, around, unit, flags)
+        )
+        edges = np.concatenate([edges[0]] * count), np.concatenate([edges[1]] * count)
+    known_x, near_x, within_x, place_x = _along(
+        around[:, 0], unit[:, 0], cols, boxes[:, ::2], pixels.shape[1]
+    )
+    known_y, near_y, within_y, place_y = _along(
+        around[:, 1], unit[:, 1], rows, boxes[:, 1::2], pixels.shape[0]
+    )
     known = known_y[:, :, None] & known_x[:, None, :]
     box = within_y[:, :, None] * within_x[:, None, :] > 0.501
     place = np.minimum(place_y[:, :, None], place_x[:, None, :]).astype(np.float32)
@@ -66,27 +87,29 @@ def figure_grids(
     hidden[inner] = ~flags
     neither = ~known | (hidden & box)
     figure = np.where(box & ~neither, place, 0)
-    ground = known & ~box
-    colours = lab(block_colours(pixels, around, rows, cols))
+    ground = known & near_y[:, :, None] & near_x[:, None, :] & ~box
     unary = colour_evidence(colours, figure, ground, box & ~neither, WIDTH, UNSEEN)
     unary += np.where(box, PLACE * (place - NEUTRAL), -NEVER)
-    _, grids = infer_visibility(unary, 0.0, ALPHA, neither, contrast_edges(colours))
+    _, grids = infer_visibility(unary, 0.0, ALPHA, neither, edges)
     enough = grids.sum((1, 2)) > LEAST * (box & ~neither).sum((1, 2))
-    return np.asarray(grids[inner] | ~enough[:, None, None])
+    return grids, enough
 
 
 def _along(
-    start: Boxes, unit: Boxes, count: int, sides: Boxes, pixels: NDArray[np.uint8], axis: int
-) -> tuple[Bools, Boxes, Boxes]:
-    """Of N rows of blocks, (N, count) each: whether a block lies in the image, its share within
-    the box's sides (N, 2), and its place between them, from 0 at either to 1 in the middle.
+    start: Boxes, unit: Boxes, count: int, sides: Boxes, length: int
+) -> tuple[Bools, Bools, Boxes, Boxes]:
+    """Of N rows of blocks, (N, count) each: whether a block lies in the image of this length, and
+    near the box's sides (N, 2); its share within these, and its place between them, from 0 at
+    either to 1 in the middle.
 
     Ties are decided by a hair, so that a mirrored image decides them as this one.
     """
     low = start[:, None] + unit[:, None] * np.arange(count)
     high, centre = low + unit[:, None], low + unit[:, None] / 2
     first, last = sides[:, :1], sides[:, 1:]
-    known = (centre > 1e-6) & (centre < pixels.shape[axis] - 1e-6)
+    known = (centre > 1e-6) & (centre < length - 1e-6)
     share = np.clip(np.minimum(high, last) - np.maximum(low, first), 0, None) / unit[:, None]
     middle, half = (first + last) / 2, np.maximum(last - first, 1e-6) / 2
-    return known, share, np.clip(1 - np.abs(centre - middle) / half, 0, 1)
+    away = np.abs(centre - middle)
+    near = away < half + NEAR * unit[:, None] + 1e-6
+    return known, near, share, np.clip(1 - away / half, 0, 1)

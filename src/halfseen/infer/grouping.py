@@ -29,19 +29,11 @@ def group(
 
 
 def inputs(logits: Floats, quarters: Floats, outside: NDArray[np.bool_]) -> Floats:
-    """(N, rows, cols, INPUTS): what the network is told of each block."""
-    count, rows, cols = logits.shape
-    colours = quarters / np.float32(COLOURS)
-    colours -= colours.reshape(count, -1, 3).mean(1)[:, None, None]
-    out = np.empty((count, rows, cols, INPUTS), np.float32)
-    out[..., 0] = np.clip(logits, -CLIP, CLIP) / np.float32(LOGITS)
-    out[..., 1] = outside
-    out[..., 2:14] = (
-        colours.reshape(count, rows, 2, cols, 2, 3)
-        .transpose(0, 1, 3, 2, 4, 5)
-        .reshape(count, rows, cols, 12)
-    )
-    out[..., 14] = ((2 * np.arange(rows) + 1) / rows - 1)[:, None]
-    # Left and right are alike.
-    out[..., 15] = np.abs((2 * np.arange(cols) + 1) / cols - 1)
+    """(N, rows, cols, INPUTS): what the network is told of each block: its logit, whether it is
+    outside, how its quarters' colours differ from the window's mean, its row and its column.
+    """
+    from halfseen.infer.grouping_kernels import told_blocks
+
+    out = np.empty((*logits.shape, INPUTS), np.float32)
+    told_blocks(out, logits, quarters, outside, CLIP, 1 / LOGITS, 1 / COLOURS)
     return out

@@ -34,6 +34,39 @@ def forward(
 
 
 @njit(cache=True, nogil=True)
+def told_blocks(
+    out: Floats,
+    logits: Floats,
+    quarters: Floats,
+    outside: NDArray[np.bool_],
+    clip: float,
+    logit_scale: float,
+    colour_scale: float,
+) -> None:
+    """Fills `out` (N, rows, cols, INPUTS): see `grouping.inputs`."""
+    count, rows, cols = logits.shape
+    for n in range(count):
+        mean = np.zeros(3)
+        for i in range(2 * rows):
+            for j in range(2 * cols):
+                for c in range(3):
+                    mean[c] += quarters[n, i, j, c]
+        mean /= max(4 * rows * cols, 1)
+        for i in range(rows):
+            for j in range(cols):
+                block = out[n, i, j]
+                block[0] = min(max(logits[n, i, j], -clip), clip) * logit_scale
+                block[1] = outside[n, i, j]
+                for q in range(4):
+                    for c in range(3):
+                        colour = quarters[n, 2 * i + q // 2, 2 * j + q % 2, c]
+                        block[2 + 3 * q + c] = (colour - mean[c]) * colour_scale
+                block[14] = (2 * i + 1) / rows - 1
+                # Left and right are alike.
+                block[15] = abs((2 * j + 1) / cols - 1)
+
+
+@njit(cache=True, nogil=True)
 def around(x: Floats, step: int) -> Floats:
     """(rows cols, 9 channels): 3 x 3 blocks of x `step` apart around each; zeros beyond x."""
     rows, cols, channels = x.shape

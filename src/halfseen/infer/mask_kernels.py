@@ -127,22 +127,27 @@ def colour_evidence(
     first, second, third = np.empty((3, size), np.float32)
     weight, behind = np.empty((2, size), np.float32)
     for n in range(count):
-        for p in range(size):
-            i, j = p // cols, p % cols
-            first[p], second[p], third[p] = colours[n, i, j]
-            weight[p], behind[p] = figure[n, i, j], ground[n, i, j]
-        total, number = max(weight.sum(), np.float32(1e-6)), max(behind.sum(), np.float32(1))
+        # Blocks that are neither have no say.
+        counted, total, number = 0, np.float32(0), np.float32(0)
+        for i in range(rows):
+            for j in range(cols):
+                if figure[n, i, j] > 0 or ground[n, i, j]:
+                    first[counted], second[counted], third[counted] = colours[n, i, j]
+                    weight[counted], behind[counted] = figure[n, i, j], ground[n, i, j]
+                    total += weight[counted]
+                    number += behind[counted]
+                    counted += 1
+        total, number = max(total, np.float32(1e-6)), max(number, np.float32(1))
         for p in range(size):
             i, j = p // cols, p % cols
             if not asked[n, i, j]:
                 continue
             # The block itself does not count.
-            near, far = -weight[p], -behind[p]
-            for q in range(size):
+            near, far = -figure[n, i, j], -np.float32(ground[n, i, j])
+            light, green, blue = colours[n, i, j]
+            for q in range(counted):
                 y = scale * (
-                    (first[p] - first[q]) ** 2
-                    + (second[p] - second[q]) ** 2
-                    + (third[p] - third[q]) ** 2
+                    (light - first[q]) ** 2 + (green - second[q]) ** 2 + (blue - third[q]) ** 2
                 )
                 y = min(y, np.float32(1))
                 like = np.float32(1) - y + y * y * np.float32(0.5)
@@ -160,4 +165,60 @@ def colour_evidence(
                 far += like * behind[q]
             here, there = max(far, np.float32(0)) / number, max(near, np.float32(0)) / total
             out[n, i, j] = np.log((there + unseen) / (here + unseen))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def edge_weights(colours: Floats, contrast: float) -> tuple[Floats, Floats]:
+    """(N, rows, cols - 1) and (N, rows - 1, cols): see `contrast_edges`."""
+    count, rows, cols = colours.shape[:3]
+    across = np.zeros((count, rows, cols - 1), np.float32)
+    down = np.zeros((count, rows - 1, cols), np.float32)
+    pairs = max(rows * (cols - 1) + (rows - 1) * cols, 1)
+    for n in range(count):
+        total = 0.0
+        for i in range(rows):
+            for j in range(cols):
+                for c in range(3):
+                    here = colours[n, i, j, c]
+                    if j + 1 < cols:
+                        across[n, i, j] += (colours[n, i, j + 1, c] - here) ** 2
+                    if i + 1 < rows:
+                        down[n, i, j] += (colours[n, i + 1, j, c] - here) ** 2
+                if j + 1 < cols:
+                    total += across[n, i, j]
+                if i + 1 < rows:
+                    total += down[n, i, j]
+        fall = np.float32(-contrast / (total / pairs + 1e-6))
+        for edges in (across[n], down[n]):
+            for i in range(edges.shape[0]):
+                for j in range(edges.shape[1]):
+                    edges[i, j] = np.exp(fall * edges[i, j])
+    return across, down
+
+
+@njit(cache=True, nogil=True)
+def wide_extents(grids: NDArray[np.bool_], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(N, 4, S), in blocks: the box from the first to the last row and column of each grid that
+    hold at least each of these shares of what the fullest one does; NaN for an empty grid.
+    """
+    count, rows, cols = grids.shape
+    out = np.full((count, 4, len(shares)), np.nan)
+    for n in range(count):
+        down, across = np.zeros(rows, np.int64), np.zeros(cols, np.int64)
+        for i in range(rows):
+            for j in range(cols):
+                down[i] += grids[n, i, j]
+                across[j] += grids[n, i, j]
+        if down.max() == 0:
+            continue
+        for k, held in enumerate((across, down)):
+            for m, share in enumerate(shares):
+                least = max(share * held.max(), 1e-9)
+                first, last = 0, len(held) - 1
+                while held[first] < least:
+                    first += 1
+                while held[last] < least:
+                    last -= 1
+                out[n, k, m], out[n, k + 2, m] = first, last + 1
     return out

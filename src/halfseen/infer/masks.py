@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from halfseen.errors import ModelError
 from halfseen.features.colour import lab
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import Level
+from halfseen.geometry import Boxes
 from halfseen.infer.boxes import contract, extent
 from halfseen.infer.grouping import group
 from halfseen.infer.visibility import infer_visibility
@@ -187,16 +189,19 @@ def cut_masks(logits: Floats, quarters: Floats, outside: Bools, alpha: float) ->
 
 
 def contrast_edges(colours: Floats) -> tuple[Floats, Floats]:
-    """Weights of the horizontal and vertical pairs of blocks of Lab colours (N, rows, cols, 3)."""
-    across = ((colours[:, :, 1:] - colours[:, :, :-1]) ** 2).sum(-1)
-    down = ((colours[:, 1:] - colours[:, :-1]) ** 2).sum(-1)
-    pairs = max(across[0].size + down[0].size, 1)
-    mean = (across.sum((1, 2)) + down.sum((1, 2)))[:, None, None] / pairs + 1e-6
-    return np.exp(-CONTRAST * across / mean), np.exp(-CONTRAST * down / mean)
+    """Weights of the horizontal and vertical pairs of blocks of Lab colours (N, rows, cols, 3):
+    exp(-CONTRAST d^2 / mean d^2), d the distance of their colours, and the mean over the window.
+    """
+    from halfseen.infer.mask_kernels import edge_weights
+
+    return edge_weights(colours, CONTRAST)
 
 
-def with_flags(found: Detections, flags: Sequence[Bools]) -> Detections:
-    """The detections with other flags, and `visible` contracted around them."""
+def with_flags(
+    found: Detections, flags: Sequence[Bools], full: Boxes | None = None, **fields: Any
+) -> Detections:
+    """The detections with other flags (boxes, and fields), and `visible` contracted around them."""
+    full = found.full if full is None else full
     shapes = np.array([grid.shape for grid in flags], np.float64).reshape(-1, 2)
     unit = (found.window[:, 2:] - found.window[:, :2]) / shapes[:, ::-1]
     blocks = np.empty((len(flags), 4))
@@ -204,4 +209,5 @@ def with_flags(found: Detections, flags: Sequence[Bools]) -> Detections:
         mine = [n for n, grid in enumerate(flags) if grid.shape == shape]
         blocks[mine] = extent(np.stack([flags[n] for n in mine]))
     seen = np.tile(found.window[:, :2], 2) + blocks * np.tile(unit, 2)
-    return replace(found, visibility=tuple(flags), visible=contract(found.full, seen, found.size))
+    visible = contract(full, seen, found.size)
+    return replace(found, visibility=tuple(flags), full=full, visible=visible, **fields)

@@ -1,0 +1,87 @@
+"""Boxes that follow the figure: corrected by where the object was seen to end.
+
+A component predicts one box for all of its windows. Where the figure ends short of it, or goes on
+beyond, so does the object, mostly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.detections import Detections
+from halfseen.geometry import Boxes
+from halfseen.infer.figure import RING, figure_grids, without_ring
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+# The figure is also looked for in a box larger by this share, half of it on each side.
+GROWN = 0.4
+# An end of a figure is where rows (columns) first hold so much of what the fullest one holds.
+SHARES = (0.01, 0.3)
+INWARDS = np.array([1, 1, -1, -1])
+# No side moves by more of the box's size, so that something is left of it.
+FARTHEST = 0.4
+# How far a side moves inwards: so much of each of what `look` tells, and a constant. Learnt from
+# boxes of VOC train by benchmarks/voc/boxes.py, for all classes together.
+SIDE = (0.0637, -0.0007, 0.2934, 0.2481, 0.4570, -0.0637, -0.0104)
+TOP = (0.1839, -0.1304, 0.2820, 0.1726, 0.5509, -0.1549, 0.0169)
+BOTTOM = (0.0041, -0.1117, 0.3559, 0.2540, 0.6595, -0.2087, 0.0076)
+
+
+def find_figures_and_boxes(
+    pixels: NDArray[np.uint8], found: Detections
+) -> tuple[tuple[Bools, ...], Boxes]:
+    """The figures of detections (see `find_figures`), and their boxes (N, 4) corrected by them."""
+    figures, away = look(pixels, found)
+    return figures, correct(found, away, np.array([SIDE, TOP, SIDE, BOTTOM]))
+
+
+def look(pixels: NDArray[np.uint8], found: Detections) -> tuple[tuple[Bools, ...], Floats]:
+    """The figures of detections, and (N, 4, 6) how far inwards of each side the object ends, in
+    shares of the box's size in the image: by the figure that is visible, by the figure and all that
+    is hidden, and by the figure of the larger box; each for both of SHARES.
+    """
+    from halfseen.infer.mask_kernels import wide_extents
+
+    figures, clipped = list(found.visibility), found.clipped
+    away = np.zeros((len(found), 4, 6))
+    for shape in {grid.shape for grid in figures}:
+        mine = [n for n, grid in enumerate(found.visibility) if grid.shape == shape]
+        flags = np.stack([found.visibility[n] for n in mine])
+        windows, boxes = found.window[mine], found.full[mine]
+        size = boxes[:, 2:] - boxes[:, :2]
+        grow = GROWN / 2 * np.hstack([-size, size])
+        both = np.concatenate([boxes, boxes + grow])
+        grids, told = figure_grids(pixels, windows, both, flags)
+        figure, larger = np.split(grids, 2)
+        for n, grid in zip(mine, without_ring(figure, told[: len(mine)]), strict=True):
+            figures[n] = grid
+        filled = figure.copy()
+        filled[:, RING:-RING, RING:-RING] |= ~flags
+        unit = (windows[:, 2:] - windows[:, :2]) / shape[::-1]
+        ends = wide_extents(np.concatenate([figure, filled, larger]), np.array(SHARES)) - RING
+        # (N, sides, kinds, shares)
+        ends = ends.reshape(3, len(mine), 4, 2).transpose(1, 2, 0, 3).reshape(len(mine), 4, 6)
+        scale = INWARDS / sides(clipped[mine])
+        begin = np.tile(windows[:, :2], 2) - clipped[mine]
+        away[mine] = ends * (scale * np.tile(unit, 2))[..., None] + (scale * begin)[..., None]
+    # An empty figure says nothing.
+    away[np.isnan(away)] = 0
+    return tuple(figures), away
+
+
+def correct(found: Detections, away: Floats, weights: Floats) -> Boxes:
+    """(N, 4): the full boxes, with sides moved by `weights` (4, 7) of what is `away` (N, 4, 6).
+
+    A side beyond the image stays: where it is nobody sees.
+    """
+    inwards = (away * weights[:, :-1]).sum(2) + weights[:, -1]
+    inwards = np.clip(inwards, -FARTHEST, FARTHEST) * INWARDS * sides(found.clipped)
+    return np.asarray(found.full + np.where(found.full == found.clipped, inwards, 0))
+
+
+def sides(boxes: Boxes) -> Boxes:
+    """(N, 4): width, height, width, height of boxes."""
+    return np.tile(np.maximum(boxes[:, 2:] - boxes[:, :2], 1e-6), 2)
