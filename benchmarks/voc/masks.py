@@ -8,8 +8,8 @@ none, and keeps the model in OUT: the same command goes on after a kill. Then, o
 pasted    balanced accuracy of hidden blocks, and the share of visible blocks called hidden, with
           texture from val images without the class over 0, 20, 40 and 60% of whole objects
 natural   balanced accuracy of the blocks that a real neighbour hides, from instance masks
-iou       of the visible blocks with instance masks, less that of the plain box with them: for
-          objects that are occluded and for whole ones
+iou       of masks with instance masks, less that of the plain box (as the component predicts it)
+          with them: for objects that are occluded and for whole ones
 crowded   AP of covering suppression in images where two objects of the class overlap
 
 each by the mask head and by the paper's flags (or `--flags head` alone), on the same detections
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from halfseen.evaluate.sweep import SHARES, cover_objects, summarise_sweep, swee
 from halfseen.evaluate.visibility import mask_quality, whole
 from halfseen.evaluate.voc_ap import match, summarise
 from halfseen.geometry import clip, mirror
-from halfseen.infer.boxes import place_boxes
+from halfseen.infer.boxes import place_boxes, predicted_boxes
 from halfseen.infer.detector import Detector
 from halfseen.learn.mask_samples import assign
 from halfseen.learn.masks import learn_masks
@@ -164,7 +164,7 @@ def natural(
     for name in flags:
         detector = Detector(model, name)  # type: ignore[arg-type]
         found = [detector.detect(test.image(i), THRESHOLD) for i in known]
-        result[name] = real_masks(truths, found, match(truths, found, label))
+        result[name] = real_masks(model, truths, found, match(truths, found, label))
     detector, found, right = Detector(model, "head"), [], []
     for k, i in enumerate(known):
         truth, image = test[i], test.image(i)
@@ -172,7 +172,7 @@ def natural(
         windows, which = object_windows(image, truth, mine, model)
         found.append(detector.look_again(image, windows))
         right.extend((k, n, j) for n, j in enumerate(which))
-    result["objects"] = real_masks(truths, found, Assigned(right))
+    result["objects"] = real_masks(model, truths, found, Assigned(right))
     return result
 
 
@@ -184,16 +184,19 @@ class Assigned:
 
 
 def real_masks(
-    truths: list[GroundTruth], found: list[Detections], matches: Any
+    model: Mixture, truths: list[GroundTruth], found: list[Detections], matches: Any
 ) -> dict[str, dict[str, Any]]:
     quality = mask_quality(truths, found, matches)
-    gain = quality.mask - quality.box
+    # The plain box is the component's: the detection's own knows of the mask.
+    plain = [replace(part, full=predicted_boxes(model, part)) for part in found]
+    box = mask_quality(truths, plain, matches).box
+    gain = quality.mask - box
     return {
         "natural": shares(neighbour_counts(truths, found, matches)),
         **{
             kind: {
                 "objects": int(group.sum()),
-                "box_iou": mean(quality.box[group]),
+                "box_iou": mean(box[group]),
                 "mask_iou_gain": mean(gain[group]),
             }
             for kind, group in (("occluded", quality.occluded), ("whole", quality.whole))

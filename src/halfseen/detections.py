@@ -26,7 +26,8 @@ class Detections:
     component   (N,) int64: which component of its mixture
     mirrored    (N,) bool: whether the component's mirror image fired
     window      (N, 4): the pixels of the whole block grid; may reach outside the image
-    full        (N, 4): the whole object, hidden parts included; may reach outside the image
+    full        (N, 4): the whole object, hidden parts included; may reach outside the image. As its
+                component predicts it or, with a mask head, corrected by its figure
     visible     (N, 4): what is seen of it: `full` contracted around the flags and the image
     visibility  N bool arrays (rows, cols): True where a block is visible; False where it is hidden
                 or outside the image
