@@ -26,7 +26,7 @@ from halfseen.evaluate.voc_ap import NEITHER, TRUE, match
 from halfseen.geometry import iou_matrix
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.detector import Detector
-from halfseen.infer.refine import FARTHEST, INWARDS, correct, look, sides
+from halfseen.infer.refine import FARTHEST, INWARDS, correct, look, movable, sides
 from halfseen.learn.calibration import SHARE, SPARSE, coverable
 
 # Overlap with the true box, with what the figure tells and without: each as serves it best.
@@ -65,7 +65,7 @@ def samples(rows: Rows, label: str, least: float) -> tuple[Any, Any]:
         overlap = iou_matrix(kept.clipped, box)
         near = overlap.max(1) >= least
         inwards = (box[overlap.argmax(1)] - kept.clipped) * INWARDS / sides(kept.clipped)
-        inwards = np.where(kept.full == kept.clipped, inwards, np.nan)
+        inwards = np.where(movable(kept), inwards, np.nan)
         inputs.append(np.concatenate([away, np.ones((len(kept), 4, 1))], axis=2)[near])
         wanted.append(np.clip(inwards, -FARTHEST, FARTHEST)[near])
     return np.concatenate(inputs), np.concatenate(wanted)

@@ -313,7 +313,7 @@ def felzenszwalb_channels(hist: Floats, clip: float, epsilon: float, out: Floats
 @njit(cache=True, nogil=True)
 def lab_colours(rgb: Floats, linear: Floats, xyz: Floats, roots: Floats) -> Floats:
     """(N, 3): Lab of colours (N, 3) in 0..255, by tables of both powers: see `colour.lab`."""
-    out = np.empty_like(rgb)
+    out = np.empty(rgb.shape, np.float32)
     light, cube = np.empty(3, np.float32), np.empty(3, np.float32)
     last, steps = len(linear) - 2, len(roots) - 1
     for n in range(len(rgb)):

@@ -34,7 +34,7 @@ def place_boxes(
 
 def predicted_boxes(model: Mixture, found: Detections) -> Boxes:
     """(N, 4): the boxes that the components predict in the windows of detections."""
-    boxes = np.empty((len(found), 4))
+    boxes = found.full.copy()
     for index, mirrored, component in model.templates():
         mine = (found.component == index) & (found.mirrored == mirrored)
         corner, end = found.window[mine, :2], found.window[mine, 2:]

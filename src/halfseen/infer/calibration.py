@@ -70,8 +70,8 @@ def agreement(found: Detections, candidates: Detections) -> Floats:
     total = np.empty(len(found))
     for i, (own, score) in enumerate(zip(found.clipped, found.score, strict=True)):
         agree = say[iou(own, boxes) >= AGREE]
-        # The detection itself is one of the candidates, unless it scores less than those that count
-        # or its box is empty.
+        # The detection itself is one of the candidates, unless it scores less than those that
+        # count, its box is empty, or a figure has moved it far.
         total[i] = max(np.logaddexp.reduce(agree, initial=-np.inf), BETA * score)
     return total / BETA
 

@@ -204,18 +204,21 @@ class Detector:
     def look_again(self, image: Image, found: Detections) -> Detections:
         """The same windows of a detector with one model, as its mask head sees them in this image.
 
-        Their scores stay. For another picture of the same objects, such as one with an occluder.
+        Their scores stay; their boxes are corrected anew. For another picture of the same objects,
+        such as one with an occluder.
         """
         if len(self.models) != 1:
             raise SettingsError(f"look_again needs a detector of one model, not {len(self.models)}")
         if self._maskers[0] is None:
             raise SettingsError("look_again needs a detector that uses its model's mask head")
         shapes = [component.shape for component in self.models[0].components]
-        for component, flags in zip(found.component, found.visibility, strict=True):
-            if component >= len(shapes) or flags.shape != shapes[component]:
+        own = {(index, mirrored): part.shape for index, mirrored, part in self._templates[0]}
+        keys = zip(found.component.tolist(), found.mirrored.tolist(), strict=True)
+        for (component, mirrored), flags in zip(keys, found.visibility, strict=True):
+            if own.get((component, mirrored)) != flags.shape:
                 raise SettingsError(
-                    f"a window of component {component} with {flags.shape} blocks is not of this "
-                    f"model, whose components have {shapes}"
+                    f"a {'mirrored ' if mirrored else ''}window of component {component} with "
+                    f"{flags.shape} blocks is not of this model, whose components have {shapes}"
                 )
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
         _check_size(pixels, found)
@@ -331,7 +334,8 @@ class Detector:
         flags = hide_behind(replace(found, figure=tuple(figure)), mine)
         behind = [n for n in mine if flags[n] is not found.visibility[n]]
         if behind:
-            # What is hidden now was taken for a part of them.
+            # What is hidden now was taken for a part of them. Their boxes stay as they are: the
+            # calibration has learnt from detections one by one.
             again = find_figures(pixels, with_flags(found, flags)[behind])
             for n, grid in zip(behind, again, strict=True):
                 figure[n] = grid

@@ -24,7 +24,7 @@ UNSEEN = 0.01
 PLACE, NEUTRAL = 4.0, 0.1
 # The weight of a pair of neighbours of the same colour.
 ALPHA = 4.0
-# A figure of a smaller share of the box's blocks is not believed.
+# A figure of a smaller share of the box's blocks is not believed, nor one without any ground.
 LEAST = 0.1
 # Larger than what four neighbours can say for a block.
 NEVER = 100.0
@@ -92,7 +92,7 @@ def figure_grids(
     unary += np.where(box, PLACE * (place - NEUTRAL), -NEVER)
     _, grids = infer_visibility(unary, 0.0, ALPHA, neither, edges)
     enough = grids.sum((1, 2)) > LEAST * (box & ~neither).sum((1, 2))
-    return grids, enough
+    return grids, enough & ground.any((1, 2))
 
 
 def _along(

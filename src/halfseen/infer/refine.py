@@ -25,9 +25,9 @@ INWARDS = np.array([1, 1, -1, -1])
 FARTHEST = 0.4
 # How far a side moves inwards: so much of each of what `look` tells, and a constant. Learnt from
 # boxes of VOC train by benchmarks/voc/boxes.py, for all classes together.
-SIDE = (0.0637, -0.0007, 0.2934, 0.2481, 0.4570, -0.0637, -0.0104)
-TOP = (0.1839, -0.1304, 0.2820, 0.1726, 0.5509, -0.1549, 0.0169)
-BOTTOM = (0.0041, -0.1117, 0.3559, 0.2540, 0.6595, -0.2087, 0.0076)
+SIDE = (0.0878, -0.0002, 0.2482, 0.2472, 0.4619, -0.0599, -0.0124)
+TOP = (0.1892, -0.1308, 0.2750, 0.1684, 0.5842, -0.1671, 0.0169)
+BOTTOM = (0.0118, -0.1121, 0.3240, 0.2362, 0.6674, -0.1967, 0.0060)
 
 
 def find_figures_and_boxes(
@@ -58,6 +58,7 @@ def look(pixels: NDArray[np.uint8], found: Detections) -> tuple[tuple[Bools, ...
         figure, larger = np.split(grids, 2)
         for n, grid in zip(mine, without_ring(figure, told[: len(mine)]), strict=True):
             figures[n] = grid
+        grids &= told[:, None, None]
         filled = figure.copy()
         filled[:, RING:-RING, RING:-RING] |= ~flags
         unit = (windows[:, 2:] - windows[:, :2]) / shape[::-1]
@@ -67,7 +68,7 @@ def look(pixels: NDArray[np.uint8], found: Detections) -> tuple[tuple[Bools, ...
         scale = INWARDS / sides(clipped[mine])
         begin = np.tile(windows[:, :2], 2) - clipped[mine]
         away[mine] = ends * (scale * np.tile(unit, 2))[..., None] + (scale * begin)[..., None]
-    # An empty figure says nothing.
+    # A figure that is not believed says nothing.
     away[np.isnan(away)] = 0
     return tuple(figures), away
 
@@ -75,11 +76,17 @@ def look(pixels: NDArray[np.uint8], found: Detections) -> tuple[tuple[Bools, ...
 def correct(found: Detections, away: Floats, weights: Floats) -> Boxes:
     """(N, 4): the full boxes, with sides moved by `weights` (4, 7) of what is `away` (N, 4, 6).
 
-    A side beyond the image stays: where it is nobody sees.
+    A side beyond the image stays: where it is nobody sees. So do boxes of which nothing is visible.
     """
     inwards = (away * weights[:, :-1]).sum(2) + weights[:, -1]
     inwards = np.clip(inwards, -FARTHEST, FARTHEST) * INWARDS * sides(found.clipped)
-    return np.asarray(found.full + np.where(found.full == found.clipped, inwards, 0))
+    return np.asarray(found.full + np.where(movable(found), inwards, 0))
+
+
+def movable(found: Detections) -> Bools:
+    """(N, 4): which sides lie in the image, by a hair, of what is at least partly visible."""
+    seen = np.array([bool(grid.any()) for grid in found.visibility], np.bool_)
+    return np.asarray((np.abs(found.full - found.clipped) < 1e-6) & seen[:, None])
 
 
 def sides(boxes: Boxes) -> Boxes:
