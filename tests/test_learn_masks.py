@@ -18,6 +18,7 @@ from halfseen.evaluate.sweep import cover_objects
 from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import match
 from halfseen.features.colour import lab
+from halfseen.geometry import clip
 from halfseen.infer.masks import cut_masks, judge
 from halfseen.learn.mask_neighbours import Neighbours
 from halfseen.learn.mask_pastes import REACH, SHARES, Occluders, cut_out, paste
@@ -231,7 +232,7 @@ def test_looking_again_sees_what_covers_the_same_windows() -> None:
         shown.visibility[0], detector.look_again(image, shown).visibility[0]
     )
     behind = image.copy()
-    x1, y1, x2, y2 = np.rint(found.clipped[0]).astype(int)
+    x1, y1, x2, y2 = np.rint(clip(found.window[0], found.size)).astype(int)
     middle = (x1 + x2) // 2
     behind[y1:y2, x1:middle] = render_scenes(1, seed=9, classes=["car"]).image(0)[
         : y2 - y1, : middle - x1
