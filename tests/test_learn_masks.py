@@ -250,6 +250,11 @@ def test_looking_again_sees_what_covers_the_same_windows() -> None:
         hs.Detector(model, "paper").look_again(image, found)
     with pytest.raises(SettingsError, match="is not of this model"):
         detector.look_again(image, replace(found, component=found.component + 7))
+    with pytest.raises(SettingsError, match="component -1"):
+        detector.look_again(image, replace(found, component=found.component * 0 - 1))
+    turned = replace(found, mirrored=np.ones(len(found), bool))
+    with pytest.raises(SettingsError, match="a mirrored window"):
+        hs.Detector(replace(model, mirrored=False)).look_again(image, turned)
 
 
 @pytest.mark.parametrize("grouping", [True, False])

@@ -101,6 +101,25 @@ def test_sides_beyond_the_image_stay_there() -> None:
     assert np.isfinite(boxes).all()
     assert (boxes[:, :2] < boxes[:, 2:]).all()
     np.testing.assert_array_equal(boxes[0, [0, 2]], [300, 340])
+    np.testing.assert_array_equal(boxes[1], [20, 20, 40, 40])
+    # By a hair.
+    wide = detections(
+        np.array([[0.0, 10, 120, 60], [-1e-12, 10, 120 + 1e-12, 60]]), found.visibility * 2
+    )
+    same = correct(wide, np.full((2, 4, 6), 0.1), np.ones((4, 7)))
+    np.testing.assert_allclose(same[0], same[1])
+    assert same[0, 0] > 1
+
+
+def test_a_figure_that_is_not_believed_says_nothing() -> None:
+    """One visible block in the corner of a plain picture; and a picture all of which is box."""
+    flags = np.zeros((8, 8), bool)
+    flags[0, 0] = True
+    plain = np.full((100, 120, 3), 90, np.uint8)
+    _, away = look(plain, detections(np.array([[20.0, 20, 60, 60]]), (flags,)))
+    assert not away[0, :, :2].any()
+    _, away = look(plain, detections(np.array([[0.0, 0, 120, 100]]), (~flags,)))
+    assert not away.any()
 
 
 def test_mirrored_pictures_have_mirrored_boxes() -> None:

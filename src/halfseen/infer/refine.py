@@ -25,9 +25,9 @@ INWARDS = np.array([1, 1, -1, -1])
 FARTHEST = 0.4
 # How far a side moves inwards: so much of each of what `look` tells, and a constant. Learnt from
 # boxes of VOC train by benchmarks/voc/boxes.py, for all classes together.
-SIDE = (0.0878, -0.0002, 0.2482, 0.2472, 0.4619, -0.0599, -0.0124)
-TOP = (0.1892, -0.1308, 0.2750, 0.1684, 0.5842, -0.1671, 0.0169)
-BOTTOM = (0.0118, -0.1121, 0.3240, 0.2362, 0.6674, -0.1967, 0.0060)
+SIDE = (0.0805, -0.0002, 0.2842, 0.2506, 0.4612, -0.0589, -0.0126)
+TOP = (0.1887, -0.1322, 0.2766, 0.1714, 0.5846, -0.1671, 0.0170)
+BOTTOM = (0.0027, -0.1164, 0.3546, 0.2520, 0.6652, -0.1937, 0.0062)
 
 
 def find_figures_and_boxes(
@@ -60,7 +60,7 @@ def look(pixels: NDArray[np.uint8], found: Detections) -> tuple[tuple[Bools, ...
             figures[n] = grid
         grids &= told[:, None, None]
         filled = figure.copy()
-        filled[:, RING:-RING, RING:-RING] |= ~flags
+        filled[:, RING:-RING, RING:-RING] |= ~flags & told[: len(mine), None, None]
         unit = (windows[:, 2:] - windows[:, :2]) / shape[::-1]
         ends = wide_extents(np.concatenate([figure, filled, larger]), np.array(SHARES)) - RING
         # (N, sides, kinds, shares)
