@@ -138,7 +138,7 @@ class Detector:
         suppression = suppress(found, method, **settings)
         kept, own = found[suppression.indices], owner[suppression.indices]
         if visible is None:
-            kept, visible = self._with_masks(pixels, kept, own, seen, calibrated)
+            kept, visible = self._with_masks(pixels, kept, own, seen, calibrated, contract=False)
         else:
             visible = visible[suppression.indices]
         kept = self._with_figure_and_order(pixels, kept, own)
@@ -227,7 +227,7 @@ class Detector:
             raise SettingsError("no window fits into this image: it is too small")
         owner = np.zeros(len(found), np.int64)
         found = replace(found, full=predicted_boxes(self.models[0], found))
-        again, _ = self._with_masks(pixels, found, owner, [levels])
+        again, _ = self._with_masks(pixels, found, owner, [levels], contract=False)
         return self._with_figure_and_order(pixels, again, owner)
 
     def _search(
@@ -293,9 +293,12 @@ class Detector:
         owner: NDArray[np.int64],
         seen: list[SeenLevels],
         asked: bool = False,
+        contract: bool = True,
     ) -> tuple[Detections, Floats]:
         """The detections, each of the model that owns it, with the flags of the mask heads; and,
         if it is asked, what is visible of each says for it (`visible_evidence`), 0 without a head.
+
+        contract   also `visible`, the box around the flags; not needed where figures follow
         """
         visible = np.zeros(len(found))
         if not any(self._maskers):
@@ -312,7 +315,11 @@ class Detector:
                     scales = np.array(looked.scales)
                     for n, grid, says in masker.masks(found[mine], features, scales, pixels, asked):
                         flags[mine[n]], visible[mine[n]] = grid, says
-        return (with_flags(found, flags) if masked else found), visible
+        if masked:
+            found = (
+                with_flags(found, flags) if contract else replace(found, visibility=tuple(flags))
+            )
+        return found, visible
 
     def _with_figure_and_order(
         self, pixels: NDArray[np.uint8], found: Detections, owner: NDArray[np.int64]
