@@ -21,6 +21,8 @@ GROWN = 0.4
 # An end of a figure is where rows (columns) first hold so much of what the fullest one holds.
 SHARES = (0.01, 0.3)
 INWARDS = np.array([1, 1, -1, -1])
+# Columns of x, y of a box's first corner, and of its last, for each of its sides.
+LOW, HIGH = [0, 1, 0, 1], [2, 3, 2, 3]
 # No side moves by more of the box's size, so that something is left of it.
 FARTHEST = 0.4
 # How far a side moves inwards: so much of each of what `look` tells, and a constant. Learnt from
@@ -51,11 +53,11 @@ def look(pixels: NDArray[np.uint8], found: Detections) -> tuple[tuple[Bools, ...
         mine = [n for n, grid in enumerate(found.visibility) if grid.shape == shape]
         flags = np.stack([found.visibility[n] for n in mine])
         windows, boxes = found.window[mine], found.full[mine]
-        size = boxes[:, 2:] - boxes[:, :2]
-        grow = GROWN / 2 * np.hstack([-size, size])
-        both = np.concatenate([boxes, boxes + grow])
+        both = np.concatenate(
+            [boxes, boxes - GROWN / 2 * INWARDS * (boxes[:, HIGH] - boxes[:, LOW])]
+        )
         grids, told = figure_grids(pixels, windows, both, flags)
-        figure, larger = np.split(grids, 2)
+        figure, larger = grids[: len(mine)], grids[len(mine) :]
         for n, grid in zip(mine, without_ring(figure, told[: len(mine)]), strict=True):
             figures[n] = grid
         grids &= told[:, None, None]
@@ -66,8 +68,8 @@ def look(pixels: NDArray[np.uint8], found: Detections) -> tuple[tuple[Bools, ...
         # (N, sides, kinds, shares)
         ends = ends.reshape(3, len(mine), 4, 2).transpose(1, 2, 0, 3).reshape(len(mine), 4, 6)
         scale = INWARDS / sides(clipped[mine])
-        begin = np.tile(windows[:, :2], 2) - clipped[mine]
-        away[mine] = ends * (scale * np.tile(unit, 2))[..., None] + (scale * begin)[..., None]
+        begin = windows[:, LOW] - clipped[mine]
+        away[mine] = ends * (scale * unit[:, LOW])[..., None] + (scale * begin)[..., None]
     # A figure that is not believed says nothing.
     away[np.isnan(away)] = 0
     return tuple(figures), away
@@ -91,4 +93,4 @@ def movable(found: Detections) -> Bools:
 
 def sides(boxes: Boxes) -> Boxes:
     """(N, 4): width, height, width, height of boxes."""
-    return np.tile(np.maximum(boxes[:, 2:] - boxes[:, :2], 1e-6), 2)
+    return np.maximum(boxes[:, HIGH] - boxes[:, LOW], 1e-6)
