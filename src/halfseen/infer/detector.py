@@ -173,7 +173,9 @@ class Detector:
         result = []
         for m, part in enumerate(candidates):
             kept = part[suppress(part, "greedy").indices]
-            kept, visible = self._with_masks(pixels, kept, np.full(len(kept), m), seen, asked=True)
+            kept, visible = self._with_masks(
+                pixels, kept, np.full(len(kept), m), seen, asked=True, contract=False
+            )
             if self._maskers[m]:
                 _, boxes = find_figures_and_boxes(pixels, kept)
                 kept = with_flags(kept, kept.visibility, boxes)
@@ -343,7 +345,7 @@ class Detector:
         if behind:
             # What is hidden now was taken for a part of them. Their boxes stay as they are: the
             # calibration has learnt from detections one by one.
-            again = find_figures(pixels, with_flags(found, flags)[behind])
+            again = find_figures(pixels, replace(found, visibility=flags)[behind])
             for n, grid in zip(behind, again, strict=True):
                 figure[n] = grid
         return with_flags(found, flags, boxes, figure=tuple(figure))
