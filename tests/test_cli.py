@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -161,10 +162,36 @@ def test_names_that_coco_cannot_tell_apart(
     words = ["detect", str(model), str(photos), "-o", str(photos / "out")]
     assert run([*words, "--format", "coco"]) == 2
     assert "cannot tell images of one name apart" in one_line(capsys)
+    (photos / "more" / "7.jpg").rename(photos / "more" / "007.jpg")
+    assert run([*words, "--format", "coco"]) == 2  # number 7, too
+    assert "cannot tell images of one name apart" in one_line(capsys)
+    (photos / "more" / "007.jpg").rename(photos / "more" / "7.jpg")
     write_image(photos / "7.jpg", np.full((96, 144, 3), 128, np.uint8))
     assert run([*words, "-q"]) == 0
     pictures = [p for p in (photos / "out" / "pictures").rglob("*.*") if p.is_file()]
     assert len(pictures) == 4
+
+
+def test_names_that_voc_cannot_hold_are_told_before_any_work(
+    model: Path, photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_image(photos / "photo 1.png", np.zeros((9, 9, 3), np.uint8))
+    words = ["detect", str(model), str(photos), "-o", str(photos / "out"), "--format", "voc"]
+    assert run(words) == 2
+    assert "photo 1.png: voc results cannot hold a name with a space" in one_line(capsys)
+    assert not (photos / "out").exists()
+
+
+def test_a_name_that_is_not_text_costs_no_row(model: Path, photos: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    for name in ("caf\udce9.png", "plain.png"):
+        shutil.copy(photos / "7.png", folder / name)
+    words = ["detect", str(model), str(folder), "-o", str(tmp_path / "out"), "-q"]
+    assert run([*words, "--format", "csv", "--threshold", "0.3", "--no-pictures"]) == 0
+    with (tmp_path / "out" / "detections.csv").open() as file:
+        names = [row["image"].rsplit("/")[-1] for row in csv.DictReader(file)]
+    assert sorted(names) == ["caf\\udce9.png", "plain.png"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 
 import halfseen as hs
 from halfseen.cli import run
-from halfseen.collection.journal import open_journal
+from halfseen.collection.journal import Journal, open_journal
 from halfseen.collection.photo import Photo, file_photo
 from halfseen.collection.run import Stop, run_collection
 from halfseen.collection.shards import FORMATS
@@ -126,6 +126,30 @@ def test_bad_archives_are_refused_with_a_reason(tmp_path: Path) -> None:
         list(find_photos([str(tmp_path / "d.tar")]))
 
 
+def test_a_damaged_or_cut_archive_loses_no_image_silently(tmp_path: Path, photos: Path) -> None:
+    path = tmp_path / "a.tar"
+    make_tar(path, dict.fromkeys(("1.png", "2.png", "3.png"), (photos / "00.png").read_bytes()))
+    whole = path.read_bytes()
+    second = list(find_photos([str(path)]))[1]
+    start = second.start - tarfile.BLOCKSIZE  # type: ignore[operator]
+    damaged = bytearray(whole)
+    damaged[start + 10] ^= 0xFF
+    for content in (bytes(damaged), whole[: start + 100]):
+        path.write_bytes(content)
+        with pytest.raises(ImageError, match=f"a damaged tar archive: no header at byte {start:,}"):
+            list(find_photos([str(path)]))
+    path.write_bytes(whole[:start])  # some writers end so
+    assert len(names([str(path)])) == 1
+
+
+def test_what_names_no_image_is_told_from_what_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "none.txt").write_text("")
+    make_tar(tmp_path / "none.tar", {"notes.md": b""})
+    for name in ("none.txt", "none.tar"):
+        with pytest.raises(ImageError, match="names no image"):
+            list(find_photos([str(tmp_path / name)]))
+
+
 def test_object_stores_through_fsspec(tmp_path: Path, photos: Path) -> None:
     store = fsspec.filesystem("memory")
     content = (photos / "00.png").read_bytes()
@@ -144,6 +168,8 @@ def test_object_stores_through_fsspec(tmp_path: Path, photos: Path) -> None:
     assert next(find_photos(["memory://b/2.png"])).read() == content
     with pytest.raises(ImageError, match=r"gone\.png: cannot be read"):
         Photo("memory://gone.png", "memory://gone.png").read()
+    with pytest.raises(ImageError, match=r"nonsense://x\.png: cannot be opened"):
+        Photo("nonsense://x.png", "nonsense://x.png").read()  # one line of a list
     with pytest.raises(SettingsError, match="nonsense://x: cannot be opened"):
         list(find_photos(["nonsense://x"]))
     with pytest.raises(ImageError, match="nothing: no such file or folder"):
@@ -232,6 +258,31 @@ def test_failed_images_are_told_and_retried(photos: Path, tmp_path: Path) -> Non
     assert (out / "failed.jsonl").read_text() == ""
     after = content(out)
     assert [name for name in after if after[name] != before[name]] == ["000001.jsonl"]
+
+
+def test_a_kill_while_failed_images_are_retried(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a shard and its note: what was noted of the old shard must not be believed."""
+    (photos / "08.png").write_bytes(b"damaged")
+    found, out = list(find_photos([str(photos)])), tmp_path / "out"
+    with open_journal(out, REQUEST, found) as journal:
+        run_collection(journal, a_record)
+    write_image(photos / "04.png", np.zeros((5, 7, 3), np.uint8))
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, open_journal(out, REQUEST, found) as journal:
+        patch.setattr(Journal, "_note", kill)
+        with pytest.raises(KeyboardInterrupt):
+            run_collection(journal, a_record, cores=1, retry_failed=True)
+    with open_journal(out, REQUEST, found) as journal:
+        assert run_collection(journal, a_record).failed == 1
+    write_image(photos / "08.png", np.zeros((5, 7, 3), np.uint8))
+    with open_journal(out, REQUEST, found) as journal:
+        summary = run_collection(journal, a_record, retry_failed=True)
+    assert (summary.done, summary.failed) == (11, 0)
 
 
 def test_notes_are_only_notes(photos: Path, tmp_path: Path) -> None:

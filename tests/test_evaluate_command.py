@@ -5,6 +5,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import halfseen as hs
@@ -206,6 +207,26 @@ def test_models_of_one_method_are_told_apart_by_file(models: Path, tmp_path: Pat
     assert [row.name for row in rows] == ["VIS+soft VIS", "VIS+soft second"]
     with pytest.raises(hs.HalfseenError, match="two files of the same name and class"):
         name_methods([str(other), str(other)])
+
+
+def test_what_is_measured_is_what_detect_returns() -> None:
+    """With a mask head, too: figures, corrected boxes, and what stands before what."""
+    from halfseen.view.evaluation import Conditions, Method
+    from halfseen.view.evaluation import evaluate as measure_all
+
+    model = hs.load(Path(hs.__file__).parent / "models" / "scenes-car-VIS.safetensors")
+    scenes = hs.render_scenes(6, seed=9, classes=["car"])
+    for suppression in ("greedy", "covering"):
+        method = Method("VIS", "car", model, "a", suppression)
+        result = measure_all(scenes, "car", [method], Conditions(-1.0, ()), cores=1)
+        for i, found in enumerate(result.found["VIS"]):
+            expected = hs.Detector(model).detect(scenes.image(i), -1.0, suppression)
+            np.testing.assert_array_equal(found.full, expected.full)
+            np.testing.assert_array_equal(found.visible, expected.visible)
+            np.testing.assert_array_equal(found.score, expected.score)
+            for mine, other in zip(found.visibility, expected.visibility, strict=True):
+                np.testing.assert_array_equal(mine, other)
+            assert (found.figure is None) == (expected.figure is None)
 
 
 def test_a_strangers_class_name_stays_in_the_folder(tmp_path: Path) -> None:

@@ -261,6 +261,19 @@ def test_results_without_masks_or_with_polygons() -> None:
             '[{"image_id": 9, "category_id": 1, "score": 1, "segmentation": [[1, "x", 3]]}]',
             "image 9: segmentation: expected polygons",
         ),
+        (
+            '[{"image_id": 9, "category_id": 1, "score": 1, "segmentation": []}]',
+            "result 0: expected a bbox or a segmentation, found neither",
+        ),
+        (
+            '[{"image_id": 9, "category_id": 1, "score": 1, "bbox": [1e308, 0, 1e308, 1],'
+            ' "segmentation": [[1, 1, 3, 1, 3, 3]]}]',
+            "image 9: bbox: expected corners at most 1e[+]09 pixels away",
+        ),
+        (
+            '[{"image_id": 9, "category_id": 1, "score": 1, "bbox": [0, 0, 1e300, 1e300]}]',
+            "image 9: bbox: expected corners at most 1e[+]09 pixels away",
+        ),
     ],
 )
 def test_malformed_results_write_nothing(tmp_path: Path, text: str, message: str) -> None:
@@ -270,6 +283,12 @@ def test_malformed_results_write_nothing(tmp_path: Path, text: str, message: str
         suppress_file(source, target)
     assert str(source) in str(caught.value)
     assert list(tmp_path.iterdir()) == [source]
+
+
+def test_more_results_of_an_image_than_memory_could_hold() -> None:
+    row = {"image_id": 4, "category_id": 1, "score": 0.5, "bbox": [0, 0, 5, 5]}
+    with pytest.raises(AnnotationError, match="image 4: expected at most 10,000 results"):
+        suppress_results([row] * 10_001)
 
 
 def test_arrays_in() -> None:

@@ -1,6 +1,7 @@
 """Cross-validation: the paper's order, what is kept, and going on with it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,24 @@ def test_what_is_done_is_not_done_again(
     )
     assert seen == []
     assert again.done == result.done
+
+
+def test_a_better_value_that_is_added_is_followed_by_new_figures(
+    finished: tuple[Path, Tuning], tmp_path: Path
+) -> None:
+    """The steps after a lambda are of the best one: an added one makes them anew."""
+    _, whole = finished
+    best = whole.best("lambda")
+    (worse,) = set(TRIED.lambdas) - {best}
+    tune(tiny_scenes(), "car", tmp_path, SETTINGS, replace(TRIED, lambdas=(worse,)), cores=1)
+    added = tune(tiny_scenes(), "car", tmp_path, SETTINGS, TRIED, cores=1)
+    assert added.done == whole.done
+    asked: list[Step] = []
+    tune(
+        tiny_scenes(), "car", tmp_path, SETTINGS, TRIED, cores=1,
+        on_value=lambda step, *rest: asked.append(step),
+    )  # fmt: skip
+    assert asked == []
 
 
 @pytest.mark.parametrize("stop", [3, 9])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,8 +18,12 @@ from halfseen.cli.training import Cluster
 from halfseen.errors import HalfseenError, SettingsError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from halfseen.cli.formats import Format, Found
     from halfseen.collection.photo import Photo
+    from halfseen.detections import Detections
     from halfseen.infer.detector import Detector
 
 NAME = "detect"
@@ -250,6 +255,7 @@ class Look:
             if any(model.head is not None for model in self.detector.models):
                 # The same, with the masks of what was suppressed.
                 candidates = self.detector.candidates(image, self.threshold)
+                candidates = _with_kept(candidates, kept, choice.indices)
             place = {int(index): k for k, index in enumerate(choice.indices)}
             for i, record in enumerate(records(candidates)):
                 if i not in place:
@@ -264,6 +270,18 @@ class Look:
         return Found(photo.name, kept, suppressed=tuple(suppressed))
 
 
+def _with_kept(candidates: Detections, kept: Detections, indices: NDArray[np.int64]) -> Detections:
+    """The candidates, with what was kept of them as it is reported: its boxes and its figure."""
+    import numpy as np
+
+    if kept.figure is not None:
+        figure = tuple(np.ones_like(grid) for grid in candidates.visibility)
+        candidates = replace(candidates, figure=figure)
+    order = np.arange(len(candidates))
+    order[indices] = len(candidates) + np.arange(len(kept))
+    return type(kept).concatenate([candidates, kept])[order]
+
+
 def _list(words: list[str]) -> list[Photo]:
     from halfseen.collection.sources import find_photos
 
@@ -274,16 +292,24 @@ def _list(words: list[str]) -> list[Photo]:
 
 
 def _check_names(photos: Sequence[Photo], name: str) -> None:
-    """COCO and VOC know an image by its file name alone."""
-    known: dict[str, Photo] = {}
+    """COCO and VOC know an image by its file name alone, and COCO by its number if it has one."""
+    from halfseen.cli.formats import image_id
+
+    known: dict[int | str, Photo] = {}
     for photo in photos:
         stem = Path(photo.name).stem
-        if stem in known:
+        key = image_id(stem) if name == "coco" else stem
+        if key in known:
             raise SettingsError(
-                f"{known[stem]} and {photo}: {name} results cannot tell images of one name "
+                f"{known[key]} and {photo}: {name} results cannot tell images of one name "
                 "apart; give one folder at a time, or use --format jsonl"
             )
-        known[stem] = photo
+        if name == "voc" and len(stem.split()) != 1:
+            raise SettingsError(
+                f"{photo}: {name} results cannot hold a name with a space; rename it, or use "
+                "--format jsonl"
+            )
+        known[key] = photo
 
 
 def _detector(model: str, method: str, settings: dict[str, Any]) -> tuple[list[str], Detector]:

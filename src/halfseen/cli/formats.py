@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Protocol
 
+from halfseen.data.files import plain_name
 from halfseen.detections import Detections, GroundTruth
 from halfseen.view.records import Record, coco_rows, records
 
@@ -66,7 +67,8 @@ class _Streamed:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        self._file = self._part.open("w", encoding="utf-8", newline="")
+        # A file's name need not be text.
+        self._file = self._part.open("w", encoding="utf-8", errors="backslashreplace", newline="")
 
     def write(self, text: str) -> None:
         self._file.write(text)
@@ -126,9 +128,7 @@ class Coco(_Streamed):
     def add(self, found: Found) -> None:
         if found.detections is None:
             return
-        stem = found.stem
-        image_id = int(stem) if stem.isascii() and stem.isdigit() else stem
-        for row in coco_rows(found.detections, image_id, self._categories):
+        for row in coco_rows(found.detections, image_id(found.stem), self._categories):
             self.write(f"{self._separator}\n{json.dumps(row)}")
             self._separator = ","
 
@@ -139,6 +139,11 @@ class Coco(_Streamed):
     def abandon(self) -> None:
         super().abandon()
         self._names.abandon()
+
+
+def image_id(stem: str) -> int | str:
+    """What COCO calls an image: its number, if its name is one."""
+    return int(stem) if stem.isascii() and stem.isdigit() else stem
 
 
 class Voc:
@@ -159,7 +164,7 @@ class Voc:
     def close(self) -> list[Path]:
         from halfseen.evaluate.results import results_name, write_voc_results
 
-        paths = [self._folder / results_name(label) for label in self._labels]
+        paths = [self._folder / results_name(plain_name(label)) for label in self._labels]
         for label, path in zip(self._labels, paths, strict=True):
             write_voc_results(path, self._images, self._found, label)
         return paths

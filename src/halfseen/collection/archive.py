@@ -44,6 +44,7 @@ def read_archive(place: str, limits: Limits = LIMITS) -> Iterator[Photo]:
                 if member.isreg() and not member.issparse() and is_image(name):
                     full = f"{place}/{member.name.removeprefix('./')}"
                     yield Photo(full, whole, member.offset_data, member.size)
+            _check_end(stream, archive.offset)
     except HalfseenError:
         raise
     except OSError as error:
@@ -51,6 +52,17 @@ def read_archive(place: str, limits: Limits = LIMITS) -> Iterator[Photo]:
     except Exception as error:  # strangers' bytes make parsers raise almost anything
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ImageError(f"{place}: a damaged tar archive: {reason}") from None
+
+
+def _check_end(stream: IO[bytes], offset: int) -> None:
+    """ReadError unless an archive ends there: tarfile takes a damaged header for the end.
+
+    Some writers leave the empty blocks at the end out.
+    """
+    stream.seek(offset)
+    block = stream.read(tarfile.BLOCKSIZE)
+    if block.strip(b"\0") or 0 < len(block) < tarfile.BLOCKSIZE:
+        raise tarfile.ReadError(f"no header at byte {offset:,}, nor its end")
 
 
 def _open(place: str) -> Any:

@@ -25,6 +25,8 @@ from halfseen.data.files import open_atomically, write_atomically
 from halfseen.errors import HalfseenError, SettingsError
 
 VERSION = 1
+# Images of a shard that is being made again: no shard has so many, so it is read to be counted.
+UNKNOWN = -1
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,9 @@ class Journal:
     def write(self, shard: int, records: Sequence[Record]) -> None:
         """Puts a whole shard in place, then notes it. Nothing after this can lose it."""
         try:
+            if shard in self.notes:
+                # What is noted of the old shard is not true of the new one.
+                self._write_note(Note(shard, UNKNOWN, 0, 0))
             write_atomically(self.path(shard), self.format.encode(records), durable=True)
             self._note(shard, records)
         except OSError as error:
@@ -85,7 +90,10 @@ class Journal:
     def _note(self, shard: int, records: Sequence[Record]) -> None:
         failed = sum("error" in record for record in records)
         objects = sum(len(record.get("detections", ())) for record in records)
-        note = self.notes[shard] = Note(shard, len(records), failed, objects)
+        self.notes[shard] = Note(shard, len(records), failed, objects)
+        self._write_note(self.notes[shard])
+
+    def _write_note(self, note: Note) -> None:
         with (self.folder / "notes.jsonl").open("a") as file:
             file.write(json.dumps(asdict(note)) + "\n")
 

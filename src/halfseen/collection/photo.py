@@ -53,8 +53,9 @@ class Photo:
                     return read_most(stream, most)
                 stream.seek(self.start - BLOCKSIZE)
                 return self._whole(stream.read(BLOCKSIZE + min(self.length, most)), most)
-        except HalfseenError:
-            raise
+        except HalfseenError as error:
+            # One address that no store answers to must not end the work on the others.
+            raise ImageError(str(error)) from None
         except OSError as error:
             raise ImageError(
                 f"{self.name}: cannot be read: {error.strerror or _reason(error)}"

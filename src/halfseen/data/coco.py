@@ -244,7 +244,7 @@ def _check_result(place: str, row: Any) -> None:
             raise AnnotationError(f"{place}: {name}: expected an id, found {row.get(name)!r:.40}")
     if not _is_finite(row.get("score")):
         raise AnnotationError(f"{place}: score: expected a number, found {row.get('score')!r:.40}")
-    if "bbox" not in row and "segmentation" not in row:
+    if "bbox" not in row and not row.get("segmentation"):
         raise AnnotationError(f"{place}: expected a bbox or a segmentation, found neither")
     if "bbox" in row:
         try:

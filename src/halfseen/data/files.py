@@ -75,3 +75,9 @@ def inside(folder: Path, name: str) -> Path | None:
     """`folder / name` where every part of `name` is a plain name, else None."""
     parts = name.removeprefix("./").split("/")
     return folder.joinpath(*parts) if all(map(is_plain_name, parts)) else None
+
+
+def plain_name(name: str) -> str:
+    """A stranger's name as a file name that stays in its folder."""
+    plain = "".join(c if is_plain_name(c) or c == " " else "-" for c in name).strip(". ")
+    return plain or "-"

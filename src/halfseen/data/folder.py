@@ -79,4 +79,6 @@ def nothing_found(pattern: str) -> str:
         return f"{pattern}: no image in this folder; looked for {kinds}"
     if glob.has_magic(pattern):
         return f"{pattern}: no image matches; looked for {kinds}"
+    if Path(pattern).exists():
+        return f"{pattern}: names no image"
     return f"{pattern}: no such file or folder"

@@ -10,7 +10,7 @@ class Limits:
     pixels         width x height of an image or mask, checked from the header before decoding:
                    100 megapixels are 300 MB as RGB
     image_bytes    an image file on disk
-    objects        annotated objects in one image
+    objects        annotated objects in one image, or results of another detector there
     xml_bytes      one VOC annotation, or one list of image ids
     xml_depth      nesting of XML elements; VOC's own files use 5
     json_bytes     one COCO file; instances_train2017.json, the largest, has 470 MB

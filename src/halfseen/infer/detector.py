@@ -203,6 +203,14 @@ class Detector:
             for m, part in enumerate(found)
         ]
 
+    def finish(self, image: Image, kept: Detections, model: int = 0) -> Detections:
+        """Candidates of a model of which suppression has kept these, as `detect` returns them: with
+        figures, the boxes of these, and less of what stands behind others.
+        """
+        pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
+        _check_size(pixels, kept)
+        return self._with_figure_and_order(pixels, kept, np.full(len(kept), model))
+
     def look_again(self, image: Image, found: Detections) -> Detections:
         """The same windows of a detector with one model, as its mask head sees them in this image.
 

@@ -148,9 +148,16 @@ class _Tuner:
         self.folds = split_folds(dataset, label, tried.folds, settings.seed)
         self.file = folder / "tuning.json"
         (folder / "models").mkdir(parents=True, exist_ok=True)
-        self.result = Tuning(self._read(tried), tried)
+        done, self.given = self._read(tried)
+        self.result = Tuning(done, tried)
 
     def run(self, step: Step) -> None:
+        before = [self.result.best(other) for other in STEPS[: STEPS.index(step)]]
+        if self.given.get(step, before) != before:
+            # Values were added, and one is better: what followed from the old best is not of it.
+            for key in [key for key in self.result.done if key.startswith(f"{step}|")]:
+                del self.result.done[key]
+        self.given[step] = before
         for fold in range(self.result.tried.folds):
             left = [
                 value
@@ -225,12 +232,14 @@ class _Tuner:
             text.update(truth.box.tobytes())
         return text.hexdigest()
 
-    def _read(self, tried: TuneSettings) -> dict[str, float]:
+    def _read(self, tried: TuneSettings) -> tuple[dict[str, float], dict[str, list[float]]]:
+        """What is done; and for each step which values of the steps before it were best then."""
         if not self.file.exists():
-            return {}
+            return {}, {}
         try:
             content = json.loads(self.file.read_bytes())
             done = {str(key): _number(value) for key, value in content["done"].items()}
+            given = {str(k): [float(v) for v in best] for k, best in content["given"].items()}
             known = content["fingerprint"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise TrainingError(
@@ -241,7 +250,7 @@ class _Tuner:
                 f"{self.file}: belongs to other data or settings; choose another folder, or delete "
                 "it to start anew"
             )
-        return done
+        return done, given
 
     def _write(self) -> None:
         tried = self.result.tried
@@ -251,6 +260,7 @@ class _Tuner:
             "class": self.label,
             "settings": self.settings.as_json(),
             "tried": asdict(tried),
+            "given": self.given,
             "done": done,
         }
         try:

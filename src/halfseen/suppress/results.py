@@ -8,6 +8,7 @@ from typing import Any
 
 from halfseen.data.coco import read_results, write_results
 from halfseen.data.files import FilePath
+from halfseen.data.limits import LIMITS
 from halfseen.data.rle import as_mask
 from halfseen.errors import AnnotationError
 from halfseen.suppress.interpretation import Interpretation
@@ -53,6 +54,11 @@ def suppress_results(
         images.setdefault(row["image_id"], []).append(row)
     kept = []
     for done, (image, own) in enumerate(images.items()):
+        if len(own) > LIMITS.objects:
+            raise AnnotationError(
+                f"image {image}: expected at most {LIMITS.objects:,} results, found {len(own):,}; "
+                "leave out those of low score"
+            )
         try:
             chosen = _suppress_image(own, settings)
         except AnnotationError as error:
@@ -110,4 +116,9 @@ def _image_size(rows: list[Row]) -> tuple[int, int]:
 
 def _corners(bbox: list[float]) -> list[float]:
     x, y, width, height = bbox
-    return [x, y, x + width, y + height]
+    corners = [x, y, x + width, y + height]
+    if max(map(abs, corners)) > FARTHEST:
+        raise AnnotationError(
+            f"bbox: expected corners at most {FARTHEST:g} pixels away, found {bbox!r:.80}"
+        )
+    return corners

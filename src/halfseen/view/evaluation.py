@@ -330,5 +330,6 @@ class Look:
         for method in self.methods:
             own = candidates[self.place[method.name]]
             choice = suppress(own, method.suppression, **method.settings)
-            results[method.name] = replace(own[choice.indices], score=choice.rank)
+            kept = self.detector.finish(image, own[choice.indices], self.place[method.name])
+            results[method.name] = replace(kept, score=choice.rank)
         return results

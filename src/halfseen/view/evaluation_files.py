@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from halfseen.data.files import is_plain_name, write_atomically
+from halfseen.data.files import plain_name, write_atomically
 from halfseen.errors import HalfseenError
 from halfseen.evaluate.results import results_name, write_voc_results
 from halfseen.evaluate.table import Table
@@ -67,8 +67,8 @@ def write_files(
         for n, method in enumerate(e.methods):
             if method.model is None:
                 continue
-            place = folder if alone and n == 0 else folder / _plain(method.name)
-            file = place / results_name(_plain(e.label), _plain(split))
+            place = folder if alone and n == 0 else folder / plain_name(method.name)
+            file = place / results_name(plain_name(e.label), plain_name(split))
             place.mkdir(exist_ok=True)
             write_voc_results(file, e.dataset.truths, e.found[method.name], e.label)
             written.append(file)
@@ -87,9 +87,3 @@ def _write(path: Path, text: str) -> None:
         write_atomically(path, text.encode())
     except OSError as error:
         raise HalfseenError(f"{path}: cannot be written: {error.strerror}") from None
-
-
-def _plain(name: str) -> str:
-    """A stranger's name as a file name that stays in its folder."""
-    plain = "".join(c if is_plain_name(c) or c == " " else "-" for c in name).strip(". ")
-    return plain or "-"
