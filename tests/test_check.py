@@ -49,6 +49,24 @@ def test_boxes_out_of_reach_are_named_with_file_box_and_overlap() -> None:
     assert 0 < missed.overlap < 0.1
 
 
+def test_damaged_files_that_training_would_draw_next_are_found_too(tmp_path: Path) -> None:
+    """Without the unreadable ones others are drawn; masks and calibrations read any."""
+    write_voc(tiny_scenes(), tmp_path, "train", "png")
+    scenes = read_voc(tmp_path, "train")
+    free = [i for i, truth in enumerate(scenes) if not (truth.label == "car").any()]
+    assert len(free) >= 2
+    for i in free:
+        Path(str(scenes[i].source)).write_bytes(b"damaged")
+    settings = tiny_settings(mining_images=2)
+    found = set(check(scenes, "car", settings, cores=1).unreadable)
+    rest = scenes[[i not in found for i in range(len(scenes))]]
+    for i in make_plan(rest, "car", fit_pyramid(rest, "car", settings)).images:
+        rest.image(i)
+    for name in ("masks", "calibrate"):
+        asked = replace(settings, **{name: True})
+        assert check(scenes, "car", asked, cores=1).unreadable == tuple(free)
+
+
 def test_unreadable_files_are_named_and_the_others_counted(tmp_path: Path) -> None:
     write_voc(tiny_scenes(), tmp_path, "train", "png")
     scenes = read_voc(tmp_path, "train")

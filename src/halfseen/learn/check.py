@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from halfseen.compute import available_cores, map_images
 from halfseen.data.dataset import Dataset
-from halfseen.errors import ImageError
+from halfseen.errors import HalfseenError, ImageError
 from halfseen.learn.latent import reachable_places
 from halfseen.learn.plan import Plan, fit_pyramid, make_plan
 from halfseen.learn.settings import TrainSettings
@@ -90,9 +90,26 @@ def check(
     alone. `on_done` is called with how many images are done, and how many there are.
     SettingsError for an unknown class, TrainingError where there is too little to learn from.
     """
-    settings = fit_pyramid(dataset, label, settings or TrainSettings())
+    given = settings or TrainSettings()
+    settings = fit_pyramid(dataset, label, given)
     plan = make_plan(dataset, label, settings)
-    broken = _unreadable(dataset, plan.images, cores, cluster, on_done)
+    look = partial(_unreadable, dataset, cores=cores, cluster=cluster, on_done=on_done)
+    first = _images(dataset, plan, settings)
+    broken, read = look(first), set(first)
+    while broken:
+        # Without them training draws others.
+        kept = [i for i in range(len(dataset)) if i not in broken]
+        rest = dataset[kept]
+        try:
+            drawn = make_plan(rest, label, fit_pyramid(rest, label, given))
+        except HalfseenError:
+            break  # too little is left: training will say so
+        new = {kept[i] for i in _images(rest, drawn, settings)} - read
+        found = look(sorted(new))
+        read |= new
+        if not found:
+            break
+        broken |= found
     best = best_overlaps(dataset, plan, settings)
     missed = np.flatnonzero(best < settings.positive_overlap)
     objects = plan.objects
@@ -119,9 +136,15 @@ def check(
     )
 
 
+def _images(dataset: Dataset, plan: Plan, settings: TrainSettings) -> list[int]:
+    """What training reads: for masks and calibrations, any of them."""
+    return list(range(len(dataset))) if settings.masks or settings.calibrate else plan.images
+
+
 def _unreadable(
     dataset: Dataset,
     images: list[int],
+    *,
     cores: int | None,
     cluster: str | None,
     on_done: Callable[[int, int], None] | None,
