@@ -13,6 +13,7 @@ from halfseen.cli import run
 from halfseen.data.dataset import Dataset
 from halfseen.data.voc import read_voc, write_voc
 from halfseen.evaluate.results import read_voc_results
+from halfseen.reproduce import Study, claim
 from halfseen.view.evaluation import name_methods
 from halfseen.view.evaluation_files import write_files
 from pattern_scenes import make_dataset, make_model
@@ -248,6 +249,30 @@ def test_a_strangers_class_name_stays_in_the_folder(tmp_path: Path) -> None:
     written = write_files(folder, [result], "../val", {})
     assert all(path.resolve().is_relative_to(folder) for path in written)
     assert not list(tmp_path.glob("*.txt"))
+
+
+def test_a_reproduction_of_other_images_needs_another_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = tmp_path / "voc", tmp_path / "out"
+    write_voc(make_dataset(), data, "train")
+    write_voc(make_dataset()[:5], data, "val")
+    first, second = read_voc(data, "train"), read_voc(data, "val")
+    claim(Study(first, second, out, ["pattern"]))
+    claim(Study(first, second, out, ["disc"]))  # classes may be added
+    words = ["reproduce", str(data), "-o", str(out), "--class", "pattern"]
+    for changed, what in (
+        (["--test", "train"], "images to test"),
+        (["--train", "val"], "images to train"),
+        (["--seed", "7"], "seed"),
+    ):
+        assert run([*words, *changed]) == 2
+        told = capsys.readouterr().err
+        assert f"holds a study with other {what}; choose another folder" in told
+        assert told.count("\n") == 1
+    (out / "default" / "study.json").write_text("[]")
+    assert run(words) == 2
+    assert "not a study's" in capsys.readouterr().err
 
 
 def test_a_reproduction_without_any_class_says_so(

@@ -5,6 +5,7 @@ Everything is kept in one folder as it is made, so that a killed run goes on whe
     PRESET/CLASS-METHOD.safetensors             the models (a checkpoint beside one in the making)
     PRESET/candidates/CLASS-METHOD/0000.npz     what each found, in runs of images
     PRESET/results.json                         the average precisions
+    PRESET/study.json                           the images and the seed that all of it is of
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from halfseen.data.candidates import read_candidates, write_candidates
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import write_atomically
 from halfseen.detections import Detections
-from halfseen.errors import HalfseenError
+from halfseen.errors import HalfseenError, SettingsError
 from halfseen.evaluate.table import Table
 from halfseen.evaluate.voc_ap import average_precision
 from halfseen.infer.detector import Detector
@@ -73,6 +74,30 @@ class Study:
         return self.folder / f"{label}-{method}.safetensors"
 
 
+def claim(study: Study) -> None:
+    """Notes what the folder holds; SettingsError if it holds a study of other images or seeds."""
+    path = study.folder / "study.json"
+    content = {
+        "images to train": study.train.digest(),
+        "images to test": study.test.digest(),
+        "seed": study.seed,
+    }
+    try:
+        known = json.loads(path.read_bytes()) if path.exists() else content
+        different = [name for name, value in content.items() if known.get(name) != value]
+        if different:
+            raise SettingsError(
+                f"{study.folder}: holds a study with other {' and '.join(different)}; choose "
+                "another folder, or delete it to start anew"
+            )
+        study.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(content, indent=1).encode())
+    except (ValueError, AttributeError):
+        raise SettingsError(f"{path}: not a study's; choose another folder") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
 def train_class(
     study: Study, label: str, on_round: Callable[[Method, Round], None] | None = None
 ) -> None:
@@ -80,7 +105,7 @@ def train_class(
     missing = [m for m in study.methods if not study.model_path(label, m).exists()]
     if not missing:
         return
-    study.folder.mkdir(parents=True, exist_ok=True)
+    claim(study)
     with Trainer(study.train, label, study.settings, study.cores, study.cluster) as trainer:
         run = trainer
         for method in missing:

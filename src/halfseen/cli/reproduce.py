@@ -57,7 +57,7 @@ def command(
     """
     from halfseen.data.voc import read_voc
     from halfseen.paper import CLASSES
-    from halfseen.reproduce import Study, detect_all, score_all, table, train_class
+    from halfseen.reproduce import Study, claim, detect_all, score_all, table, train_class
 
     report = Report(quiet)
     if cluster:
@@ -67,6 +67,8 @@ def command(
         report.fail(problem)
     labels = list(classes or CLASSES)
     study = Study(train, test, out, labels, preset.value, seed, cores, cluster=cluster)
+    if study.folder.exists():
+        claim(study)  # before any class fails one by one
     failed = False
     with report.progress("training") as advance, report.compiling():
         for n, label in enumerate(labels):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
@@ -66,6 +67,14 @@ class Dataset(Sequence[GroundTruth]):
                 f"found {pixels.shape[1]} x {pixels.shape[0]}"
             )
         return pixels
+
+    def digest(self) -> str:
+        """Names its images and boxes, so that what was made of others can be told."""
+        text = hashlib.sha256()
+        for truth in self.truths:
+            text.update(f"{truth.image} {truth.size} {truth.label.tolist()}".encode())
+            text.update(truth.box.tobytes())
+        return text.hexdigest()
 
     def check_class(self, label: str) -> None:
         """SettingsError, with the nearest name, unless `label` is one of the classes."""

@@ -225,12 +225,8 @@ class _Tuner:
         """Names what the evaluations are of. Values may be added; folds and data may not change."""
         settings = self.settings.as_json()
         del settings["calibrate"]  # Scores are judged, not probabilities.
-        parts = [self.label, settings, tried.folds, tried.threshold]
-        text = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
-        for truth in self.dataset:
-            text.update(f"{truth.image} {truth.size} {truth.label.tolist()}".encode())
-            text.update(truth.box.tobytes())
-        return text.hexdigest()
+        parts = [self.label, settings, tried.folds, tried.threshold, self.dataset.digest()]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def _read(self, tried: TuneSettings) -> tuple[dict[str, float], dict[str, list[float]]]:
         """What is done; and for each step which values of the steps before it were best then."""
