@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
+from halfseen.features import pyramid as pyramid_module
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.fhog import Fhog
 from halfseen.features.hog import Hog
@@ -253,6 +254,34 @@ def test_several_models_find_what_each_finds_alone(
         np.testing.assert_allclose(
             best[best.label == label].full, Detector(model).detect(image).full
         )
+
+
+@pytest.mark.parametrize("kept", [levels_module.BATCH_BYTES, 1])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_large_images_are_not_enlarged(
+    steps: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the pyramid began later; beside a model whose pyramid begins later anyway."""
+    monkeypatch.setattr(levels_module, "BATCH_BYTES", kept)
+    image = picture(3)
+    height, width = image.shape[:2]
+    largest = 1.5
+    for _ in range(steps):
+        largest /= 1.3
+    later = PyramidSettings(1.3, largest)
+    below = PyramidSettings(1.3, 1.5 / 1.3)
+    models = [fhog_model("dog"), replace(fhog_model("cow"), method="BL", pyramid=below)]
+    expected = [
+        Detector(replace(m, pyramid=later if later.largest < m.pyramid.largest else m.pyramid))
+        .candidates(image) for m in models
+    ]  # fmt: skip
+    monkeypatch.setattr(
+        pyramid_module, "ENLARGED", round(height * max(largest, 1)) * round(width * max(largest, 1))
+    )
+    assert models[0].pyramid.left_out((height, width)) == steps
+    for found, other in zip(Detector(models).candidates_by_model(image), expected, strict=True):
+        assert len(other) > 0
+        assert_equal(found, other)
 
 
 def test_threads_share_a_detector_and_give_the_same_bytes() -> None:

@@ -8,7 +8,7 @@ class Limits:
     """Upper bounds for one file; what exceeds one is refused with an error that names it.
 
     pixels         width x height of an image or mask, checked from the header before decoding:
-                   100 megapixels are 300 MB as RGB
+                   100 megapixels are 300 MB as RGB, and some 2 GB while they are searched
     image_bytes    an image file on disk
     objects        annotated objects in one image, or results of another detector there
     xml_bytes      one VOC annotation, or one list of image ids

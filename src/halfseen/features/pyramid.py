@@ -13,6 +13,9 @@ from halfseen.errors import SettingsError
 
 Floats = NDArray[np.float32]
 Pixels = NDArray[np.uint8] | NDArray[np.float32]
+# No image is enlarged to more pixels: features take eighteen bytes for each, and small objects are
+# what images of few pixels hold.
+ENLARGED = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,23 @@ class PyramidSettings:
             level, scale = level + 1, scale / self.factor
         return level if scale == other.largest and self.factor == other.factor else None
 
+    def left_out(self, size: tuple[int, int]) -> int:
+        """How many levels an image of this (height, width) is too large to be enlarged to."""
+        return self._first(size)[0]
+
+    def _first(self, size: tuple[int, int]) -> tuple[int, float]:
+        """Number and scale of the first level that is looked at."""
+        level, scale = 0, self.largest
+        while scale > 1 and round(size[0] * scale) * round(size[1] * scale) > ENLARGED:
+            level, scale = level + 1, scale / self.factor
+        return level, scale
+
     def sizes(
         self, size: tuple[int, int], fits: Callable[[int, int], bool]
     ) -> list[tuple[int, int]]:
         """(height, width) of every level, largest first, while `fits(height, width)`."""
         levels: list[tuple[int, int]] = []
-        scale = self.largest
+        _, scale = self._first(size)
         while True:
             height, width = round(size[0] * scale), round(size[1] * scale)
             if height < 1 or width < 1 or not fits(height, width):

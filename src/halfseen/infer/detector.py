@@ -254,8 +254,9 @@ class Detector:
                 searches: dict[int, ModelSearch] = {}
                 looked = SeenLevels(keep=any(self._maskers[m] is not None for m in group))
                 runs = list(batches(self._plans(pixels, group)))
+                left_out = self.models[group[0]].pyramid.left_out(_size(pixels))
                 for batch in runs:
-                    number = len(looked.scales)
+                    number = left_out + len(looked.scales)
                     made = each(partial(self._make, group, bases), batch)
                     for plan, (features, _) in zip(batch, made, strict=True):
                         looked.add((plan.scale_x, plan.scale_y), features)
@@ -266,7 +267,7 @@ class Detector:
                         continue
                     # With the last levels in one go, so that threads wait for each other least.
                     scales = np.array(looked.scales)
-                    end = partial(self._end, searches, scales, _size(pixels), look)
+                    end = partial(self._end, searches, scales, left_out, _size(pixels), look)
                     for m, part in zip(group, each(end, group), strict=True):
                         found[m] = part
                 seen.append(looked)
@@ -409,13 +410,14 @@ class Detector:
         self,
         searches: dict[int, ModelSearch],
         scales: NDArray[np.float64],
+        left_out: int,
         size: tuple[int, int],
         look: Callable[[int], None],
         m: int,
     ) -> Detections:
         """Shows model m the last levels; what it has found in all of them."""
         look(m)
-        own = scales[self._first[m] :]
+        own = scales[max(self._first[m] - left_out, 0) :]
         return told(self.models[m], self._templates[m], searches[m].windows(), own, size)
 
 
