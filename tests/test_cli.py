@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -192,6 +193,12 @@ def test_a_name_that_is_not_text_costs_no_row(model: Path, photos: Path, tmp_pat
     with (tmp_path / "out" / "detections.csv").open() as file:
         names = [row["image"].rsplit("/")[-1] for row in csv.DictReader(file)]
     assert sorted(names) == ["caf\\udce9.png", "plain.png"]
+    start = "from halfseen.cli import main; main()"
+    command = [sys.executable, "-c", start, "detect", str(model), str(folder), "-q"]
+    strict = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    listed = subprocess.run(command, capture_output=True, text=True, env=strict, check=True).stdout
+    assert "caf\\udce9.png: " in listed
+    assert "plain.png: " in listed
 
 
 @pytest.mark.parametrize(

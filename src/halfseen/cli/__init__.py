@@ -6,6 +6,7 @@ the commands, so that `halfseen --help` answers at once.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -77,6 +78,9 @@ def _options(
 
 def main() -> None:
     """The entry point. Exits with 0 if all is well, 1 for failed work, 2 for wrong use."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A file's name need not be text.
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 
