@@ -15,6 +15,7 @@ from typing import Any
 from halfseen.data import rle
 from halfseen.data.candidates import read_candidates
 from halfseen.data.coco import read_coco, read_results
+from halfseen.data.dataset import Dataset
 from halfseen.data.image import decode_image, read_indices
 from halfseen.data.limits import LIMITS
 from halfseen.data.voc import _read_annotation
@@ -117,5 +118,8 @@ class _Settings:
 
 # Enough of a trainer to tell whether a checkpoint is its own.
 TRAINER = SimpleNamespace(
-    label="car", settings=_Settings(), dataset=[], reassign=lambda rows, flags: [None] * len(rows)
+    label="car",
+    settings=_Settings(),
+    dataset=Dataset("none", ("car",), ()),
+    reassign=lambda rows, flags: [None] * len(rows),
 )

@@ -68,12 +68,16 @@ class Dataset(Sequence[GroundTruth]):
             )
         return pixels
 
-    def digest(self) -> str:
-        """Names its images and boxes, so that what was made of others can be told."""
-        text = hashlib.sha256()
+    def digest(self, about: str = "") -> str:
+        """Names its images, boxes and flags, and what else a result is `about`, so that what was
+        made of others can be told.
+        """
+        text = hashlib.sha256(about.encode())
         for truth in self.truths:
             text.update(f"{truth.image} {truth.size} {truth.label.tolist()}".encode())
-            text.update(truth.box.tobytes())
+            text.update(truth.box.tobytes() + truth.full.tobytes())
+            for flags in (truth.difficult, truth.truncated, truth.occluded, truth.crowd):
+                text.update(flags.tobytes())
         return text.hexdigest()
 
     def check_class(self, label: str) -> None:

@@ -26,18 +26,11 @@ DIGEST = 32  # bytes of SHA-256 that stand before the archive
 
 def fingerprint(trainer: Trainer) -> str:
     """Names the data, class and settings: a checkpoint is good only for the same ones."""
-    text = hashlib.sha256()
     chosen = trainer.settings.as_json()
     for name in ("masks", "calibrate"):  # They are learnt after the last checkpoint.
         del chosen[name]
     settings = json.dumps(chosen, sort_keys=True)
-    text.update(f"{VERSION} {trainer.label} {settings}".encode())
-    for truth in trainer.dataset:
-        text.update(f"{truth.image} {truth.size} {truth.label.tolist()}".encode())
-        text.update(truth.box.tobytes() + truth.full.tobytes())
-        for flags in (truth.difficult, truth.truncated, truth.occluded, truth.crowd):
-            text.update(flags.tobytes())
-    return text.hexdigest()
+    return trainer.dataset.digest(f"{VERSION} {trainer.label} {settings}")
 
 
 def save(path: Path, trainer: Trainer, state: State, store: NegativeStore) -> None:

@@ -11,7 +11,6 @@ as soon as it is done, so a run that was stopped goes on where it was.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -225,8 +224,8 @@ class _Tuner:
         """Names what the evaluations are of. Values may be added; folds and data may not change."""
         settings = self.settings.as_json()
         del settings["calibrate"]  # Scores are judged, not probabilities.
-        parts = [self.label, settings, tried.folds, tried.threshold, self.dataset.digest()]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        parts = [self.label, settings, tried.folds, tried.threshold]
+        return self.dataset.digest(json.dumps(parts, sort_keys=True))
 
     def _read(self, tried: TuneSettings) -> tuple[dict[str, float], dict[str, list[float]]]:
         """What is done; and for each step which values of the steps before it were best then."""
