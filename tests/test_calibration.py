@@ -37,7 +37,7 @@ from halfseen.learn.calibration import (
 )
 from halfseen.learn.masks import MaskSettings, learn_masks
 from halfseen.learn.settings import TrainSettings
-from halfseen.model.calibration import EVIDENCE, RISING, Calibration
+from halfseen.model.calibration import EVIDENCE, RISING, TOLD, Calibration
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import save
@@ -86,7 +86,7 @@ def test_the_probability_rises_with_the_score_at_a_fixed_mask(seed: int) -> None
             scores = candidates.score.copy()
             scores[i] = score
             moved = replace(candidates, score=scores)
-            row.append(probabilities(calibration, moved[i], moved, np.zeros(1))[0])
+            row.append(probabilities(calibration, moved[i], moved, np.zeros((1, len(TOLD))))[0])
         assert (np.diff(row) > 0).all()
         assert 0 < row[0] < row[-1] < 1
 
@@ -101,7 +101,7 @@ def test_agreement_against_a_plain_loop() -> None:
             if near and (candidates.score[j] >= LOWEST):
                 total += float(np.exp(BETA * candidates.score[j]))
         expected.append(np.log(max(total, np.exp(BETA * candidates.score[i]))) / BETA)
-    found = evidence(candidates, candidates, np.zeros(40))
+    found = evidence(candidates, candidates, np.zeros((40, len(TOLD))))
     np.testing.assert_allclose(found[:, EVIDENCE.index("agreement")], expected, atol=1e-12)
 
 
@@ -114,9 +114,10 @@ def test_evidence_worked_by_hand() -> None:
         (flags,), (50, 100),
     )  # fmt: skip
     expected = [0.5, 0.5, 1 / 4, np.log(600 / 5000), 0.4]
-    np.testing.assert_allclose(evidence(one, one, np.array([-1.5])), [[*expected, -1.5]])
+    told = [-1.5, 0.3, 0.1]
+    np.testing.assert_allclose(evidence(one, one, np.array([told])), [[*expected, *told]])
     nothing = one[:0]
-    assert evidence(nothing, nothing, np.zeros(0)).shape == (0, len(EVIDENCE))
+    assert evidence(nothing, nothing, np.zeros((0, 3))).shape == (0, len(EVIDENCE))
 
 
 def test_a_model_with_a_calibration_survives_the_file(tmp_path: Path) -> None:
@@ -315,7 +316,7 @@ def test_parts_are_joined_with_what_is_known_of_each() -> None:
 def test_the_regression_against_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     inputs = np.column_stack([np.ones(400), rng.normal(size=(400, len(EVIDENCE)))])
-    true = np.array([-1, 1, 0.5, -1, 0.5, 0.3, 0.7])
+    true = np.array([-1, 1, 0.5, -1, 0.5, 0.3, 0.7, -0.4, 0.2])
     right = rng.random(400) < 1 / (1 + np.exp(-inputs @ true))
     weight = rng.uniform(0.5, 3, 400)
     ridge = np.r_[0.0, np.ones(len(EVIDENCE))]
@@ -353,20 +354,24 @@ def test_what_is_right_is_what_voc_says() -> None:
         np.zeros(4, bool), boxes, boxes, boxes, tuple(np.ones((4, 3, 4), bool)), (90, 120),
     )  # fmt: skip
     kept = found[suppress(found, "greedy").indices]
-    judged = judge([truth, empty], [Known(kept, found, np.zeros(3))] * 2, "car", 3.0)
+    judged = judge([truth, empty], [Known(kept, found, np.zeros((3, len(TOLD))))] * 2, "car", 3.0)
     # The fourth is suppressed by the first, the second is neither right nor wrong.
     order = np.lexsort((judged.evidence[:, 0], judged.weight))[::-1]
     np.testing.assert_array_equal(judged.right[order], [False, False, False, True, False])
     np.testing.assert_array_equal(judged.weight[order], [3, 3, 3, 1, 1])
     np.testing.assert_array_equal(judged.component[order], [0, 1, 1, 0, 1])
-    covered = judge_covered([truth], [Known(kept, found, np.zeros(3))], "car")
+    covered = judge_covered([truth], [Known(kept, found, np.zeros((3, len(TOLD))))], "car")
     np.testing.assert_array_equal(np.sort(covered.weight), [COVERED] * 2)
     assert covered.right.sum() == 1
     # An object that was not whole was not covered either, and says nothing.
     cut = replace(truth, truncated=np.array([True, False]))
-    assert judge_covered([cut], [Known(kept, found, np.zeros(3))], "car").right.sum() == 0
-    assert len(judge_covered([cut], [Known(kept, found, np.zeros(3))], "car").right) == 1
-    nothing = judge([empty], [Known(found[:0], found[:0], np.zeros(0))], "car", 3.0)
+    assert (
+        judge_covered([cut], [Known(kept, found, np.zeros((3, len(TOLD))))], "car").right.sum() == 0
+    )
+    assert (
+        len(judge_covered([cut], [Known(kept, found, np.zeros((3, len(TOLD))))], "car").right) == 1
+    )
+    nothing = judge([empty], [Known(found[:0], found[:0], np.zeros((0, len(TOLD))))], "car", 3.0)
     assert nothing.evidence.shape == (0, len(EVIDENCE))
 
 
@@ -384,10 +389,12 @@ def test_scores_are_brought_to_those_it_was_learnt_from() -> None:
     moved = replace(some_calibration(), scale=0.5)
     same = replace(moved, scale=1.0)
     half = replace(found, score=-1 + 0.5 * (found.score + 1))
-    visible = np.random.default_rng(2).normal(size=5)
+    told = np.random.default_rng(2).normal(size=(5, len(TOLD)))
+    # Of what the head tells, only what is visible is a sum of responses.
+    halved = np.column_stack([0.5 * told[:, 0] - 0.5, told[:, 1:]])
     np.testing.assert_allclose(
-        probabilities(moved, found, found, visible),
-        probabilities(same, half, half, 0.5 * visible - 0.5),
+        probabilities(moved, found, found, told),
+        probabilities(same, half, half, halved),
         rtol=1e-12,
     )
 
@@ -463,7 +470,7 @@ def test_what_the_head_tells_changes_the_probability_and_nothing_else() -> None:
     assert with_.probability is not None
     # What was told, scaled as scores are, is all that differs.
     (known,) = hs.Detector(model).known_by_model(image)
-    known_at = {tuple(b): v for b, v in zip(known.kept.full, known.visible, strict=True)}
+    known_at = {tuple(b): v for b, v in zip(known.kept.full, known.told[:, 0], strict=True)}
     compared = 0
     for box, one, other in zip(with_.full, without.probability, with_.probability, strict=True):
         if tuple(box) in known_at:
@@ -489,8 +496,8 @@ def test_candidates_that_are_there_need_not_be_searched() -> None:
         assert len(ours.kept)
         np.testing.assert_array_equal(ours.kept.full, theirs.kept.full)
         np.testing.assert_array_equal(evidence(*ours), evidence(*theirs))
-    assert (found[0].visible == 0).all()
-    assert (found[1].visible != 0).all()
+    assert (found[0].told == 0).all()
+    assert (found[1].told[:, 0] != 0).all()
 
 
 @cache

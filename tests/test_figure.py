@@ -17,7 +17,7 @@ from halfseen.features.colour import lab
 from halfseen.infer import figure
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.figure import figure_grids, find_figures, without_ring
-from halfseen.infer.mask_kernels import block_colours, colour_evidence
+from halfseen.infer.mask_kernels import block_colours, colour_evidence, mean_on_outline
 from halfseen.infer.masks import contrast_edges
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
@@ -116,7 +116,7 @@ def test_figures_are_the_best_of_all(seed: int) -> None:
         patch.setattr(figure, "LEAST", -1.0)
         # Two boxes of the window, one after another.
         other = np.stack([box, box + rng.uniform(-20, 20, 4)])
-        grids, told = figure_grids(disc_image(seed), window[None], other, flags[None])
+        grids, told, _ = figure_grids(disc_image(seed), window[None], other, flags[None])
     assert told[0]
     found = grids[0]
     assert not found[~free].any()
@@ -181,13 +181,46 @@ def test_mirrored_pictures_have_mirrored_figures() -> None:
     window = np.hstack([corner, corner + np.array([108, 84])])  # 7 x 12 blocks
     box = window + np.rint(rng.uniform(-12, 12, (40, 4))) / 2
     flags = rng.random((40, 7, 12)) < 0.8
-    here, _ = figure_grids(image, window, box, flags)
+    here, believed, outline = figure_grids(image, window, box, flags)
     mirrored = [
         boxes[:, [2, 1, 0, 3]] * [-1, 1, -1, 1] + [512, 0, 512, 0] for boxes in (window, box)
     ]
-    there, _ = figure_grids(image[:, ::-1].copy(), *mirrored, flags[:, :, ::-1])
+    there, also, same = figure_grids(image[:, ::-1].copy(), *mirrored, flags[:, :, ::-1])
     np.testing.assert_array_equal(here, there[:, :, ::-1])
+    np.testing.assert_array_equal(believed, also)
+    np.testing.assert_allclose(outline, same, atol=1e-6)
     assert 0.1 < without_ring(here, np.ones(40, bool)).mean() < 0.9
+
+
+def test_outlines_against_plain_sums() -> None:
+    rng = np.random.default_rng(0)
+    grids = rng.random((8, 4, 5)) < 0.4
+    grids[0], grids[1] = False, True
+    across, down = (rng.random(shape).astype(np.float32) for shape in ((8, 4, 4), (8, 3, 5)))
+    found = mean_on_outline(grids, across, down)
+    np.testing.assert_array_equal(found[:2], 0)
+    for n in range(2, 8):
+        weights = [
+            *across[n][grids[n, :, 1:] != grids[n, :, :-1]],
+            *down[n][grids[n, 1:] != grids[n, :-1]],
+        ]
+        assert found[n] == pytest.approx(np.mean(weights), abs=1e-6)
+
+
+def test_the_outline_of_a_disc_is_sharp_and_that_of_a_patch_of_ground_is_faint() -> None:
+    """The colours of the ground vary, and where they happen to is what ends a figure there."""
+    window = np.array([[20.0, 10.0, 100.0, 90.0]])
+    flags = np.ones((1, 10, 10), bool)
+    ground = np.random.default_rng(0).normal(120, 8, (100, 120, 3)).clip(0, 255).astype(np.uint8)
+    sharp = figure_grids(disc_image(), window, window, flags)
+    faint = figure_grids(ground, window, window, flags)
+    assert sharp.believed.all()
+    assert sharp.outline[0] < 0.1
+    assert faint.outline[0] > 2 * sharp.outline[0]
+    # What is not believed is as faint as most are.
+    nothing = figure_grids(disc_image(), window, window, ~flags)
+    assert not nothing.believed.any()
+    assert nothing.outline[0] == figure.FAINT
 
 
 def test_where_nothing_can_be_told_all_is_figure() -> None:

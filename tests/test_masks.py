@@ -241,7 +241,7 @@ def test_of_a_window_that_is_all_visible_the_evidence_is_the_score() -> None:
         assert known.kept.visibility[n].sum() >= paper.kept.visibility[n].sum()
         if paper.kept.visibility[n].all():
             m = int(known.kept.component[n])
-            responses = known.visible[n] + head.response[m].sum()
+            responses = known.told[n, 0] + head.response[m].sum()
             score = responses + model.components[m].bias
             assert known.kept.score[n] == pytest.approx(score, abs=1e-3)
             compared += 1
@@ -259,7 +259,7 @@ def test_what_is_visible_says_the_same_in_a_mirrored_image() -> None:
         same = np.abs(there.kept.window[j] - mirror(here.kept.window[i], 512)).max() < 1e-6
         other = here.kept.mirrored[i] != there.kept.mirrored[j]
         if same and other and here.kept.component[i] == there.kept.component[j]:
-            assert here.visible[i] == pytest.approx(there.visible[j], rel=1e-3, abs=1e-3)
+            assert here.told[i] == pytest.approx(there.told[j], rel=1e-3, abs=1e-3)
             compared += 1
     assert compared >= 1
 

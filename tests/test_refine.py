@@ -9,7 +9,7 @@ import halfseen as hs
 from halfseen.geometry import iou, mirror
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.mask_kernels import wide_extents
-from halfseen.infer.refine import correct, find_figures_and_boxes, look
+from halfseen.infer.refine import correct, corrected_boxes, look, misfit
 from test_figure import DISC, detections, disc_image, model_with_head, scene
 from test_masks import headless, mirrored_pairs, random_head
 
@@ -46,13 +46,28 @@ def test_boxes_come_closer_to_a_disc(seed: int, off: tuple[int, ...]) -> None:
     true = TRUE + 60
     box = (true + off)[None]
     found = replace(detections(box, (np.ones((8, 9), bool),)), size=image.shape[:2])
-    _, better = find_figures_and_boxes(image, found)
+    better = corrected_boxes(found, look(image, found).away)
     assert iou(true, better)[0] > iou(true, box)[0] + 0.03
+
+
+def test_the_misfit_is_least_for_the_right_box() -> None:
+    image = np.pad(disc_image(), ((60, 60), (60, 60), (0, 0)), mode="symmetric")
+    offs = [(0, 0, 0, 0), (-12, -12, 12, 12), (8, 8, -8, -8), (-14, 0, 0, 0), (8, -10, 8, -10)]
+    boxes = TRUE + 60 + np.array(offs)
+    found = replace(detections(boxes, (np.ones((8, 9), bool),) * 5), size=image.shape[:2])
+    values = misfit(look(image, found).away)
+    assert (values[1:] > values[0]).all()
+
+
+def test_the_misfit_by_hand() -> None:
+    away = np.zeros((2, 4, 6))
+    away[0, 0], away[0, 3, :2] = 0.1, [-0.3, 0.3]
+    np.testing.assert_allclose(misfit(away), [0.1 + 0.6 / 6, 0])
 
 
 def test_a_right_box_hardly_moves() -> None:
     found = detections(TRUE[None], (np.ones((8, 8), bool),))
-    _, better = find_figures_and_boxes(disc_image(), found)
+    better = corrected_boxes(found, look(disc_image(), found).away)
     assert iou(TRUE, better)[0] > 0.9
 
 
@@ -61,7 +76,7 @@ def test_what_is_away_of_a_disc() -> None:
     flags = np.ones((8, 9), bool)
     flags[:, 6:] = False
     box = TRUE - np.array([14, 0, 0, 0])
-    _, away = look(disc_image(), detections(box[None], (flags,)))
+    away = look(disc_image(), detections(box[None], (flags,))).away
     visible, filled, larger = away[0, :, ::2].T
     size = box[2] - box[0]
     # To a block.
@@ -97,7 +112,7 @@ def test_sides_beyond_the_image_stay_there() -> None:
         np.array([[300.0, 10, 340, 60], [20, 20, 40, 40]]), (~np.eye(4, dtype=bool),) * 2
     )
     far = replace(far, visibility=(far.visibility[0], np.zeros((4, 4), bool)))
-    _, boxes = find_figures_and_boxes(disc_image(), far)
+    boxes = corrected_boxes(far, look(disc_image(), far).away)
     assert np.isfinite(boxes).all()
     assert (boxes[:, :2] < boxes[:, 2:]).all()
     np.testing.assert_array_equal(boxes[0, [0, 2]], [300, 340])
@@ -116,9 +131,9 @@ def test_a_figure_that_is_not_believed_says_nothing() -> None:
     flags = np.zeros((8, 8), bool)
     flags[0, 0] = True
     plain = np.full((100, 120, 3), 90, np.uint8)
-    _, away = look(plain, detections(np.array([[20.0, 20, 60, 60]]), (flags,)))
+    away = look(plain, detections(np.array([[20.0, 20, 60, 60]]), (flags,))).away
     assert not away[0, :, :2].any()
-    _, away = look(plain, detections(np.array([[0.0, 0, 120, 100]]), (~flags,)))
+    away = look(plain, detections(np.array([[0.0, 0, 120, 100]]), (~flags,))).away
     assert not away.any()
 
 

@@ -44,7 +44,7 @@ def kept_of_half(fold: Any, label: str) -> tuple[Rows, Rows]:
     def row(pixels: Any, i: int, found: Detections | None = None) -> Any:
         known = detector.known_by_model(pixels, None if found is None else [found])[0]
         kept = replace(known.kept, full=predicted_boxes(model, known.kept))
-        return kept, look(pixels, kept)[1], test[i]
+        return kept, look(pixels, kept).away, test[i]
 
     plain = [row(test.image(i), i, part) for i, part in enumerate(reaching(fold, label, "VIS"))]
     covered = []

@@ -53,7 +53,7 @@ from halfseen.learn.calibration import (
 )
 from halfseen.learn.masks import learn_masks
 from halfseen.learn.tuning import split_folds
-from halfseen.model.calibration import EVIDENCE
+from halfseen.model.calibration import EVIDENCE, TOLD
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import load, save
 from halfseen.reproduce import Study, candidates, detect_all, train_class
@@ -71,7 +71,9 @@ KNOWN = {
     "score": ("score",),
     "score, visible": ("score", "visible"),
     "all but agreement": tuple(name for name in EVIDENCE if name != "agreement"),
+    "all but mask": tuple(name for name in EVIDENCE if name not in TOLD),
     "all but visible": tuple(name for name in EVIDENCE if name != "visible"),
+    "all but figure": tuple(name for name in EVIDENCE if name not in ("outline", "misfit")),
     "all": EVIDENCE,
 }
 TEXTURES = 40
@@ -229,11 +231,11 @@ def tell_all(study: Study, classes: list[str], folder: Path) -> None:
     for i, found in enumerate(zip(*parts, strict=True)):
         seen = detector.known_by_model(study.test.image(i), found)
         for label, row in zip(classes, seen, strict=True):
-            rows[label].append((row.visible, row.kept.full))
+            rows[label].append((row.told, row.kept.full))
     for label in classes:
-        visible, full = (np.concatenate(part) for part in zip(*rows[label], strict=True))
+        told, full = (np.concatenate(part) for part in zip(*rows[label], strict=True))
         content = io.BytesIO()
-        np.savez(content, visible=visible, full=full)
+        np.savez(content, told=told, full=full)
         write_atomically(folder / f"{label}-told.npz", content.getvalue())
 
 
@@ -246,11 +248,11 @@ def look_at_val(study: Study, label: str, folder: Path) -> dict[str, list[list[K
         found = reaching(study, label, method)
         if method == "VIS":
             kept = [part[suppress(part, "greedy").indices] for part in found]
-            told = np.load(folder / f"{label}-told.npz")
+            stored = np.load(folder / f"{label}-told.npz")
             ends = np.cumsum([len(part) for part in kept])[:-1]
-            visible, full = (np.split(told[name], ends) for name in ("visible", "full"))
+            told, full = (np.split(stored[name], ends) for name in ("told", "full"))
             kept = [replace(part, full=box) for part, box in zip(kept, full, strict=True)]
-            plain = [Known(*part) for part in zip(kept, found, visible, strict=True)]
+            plain = [Known(*part) for part in zip(kept, found, told, strict=True)]
         else:
             plain = known(test, model, found)
         result[method] = [plain, list(plain)]

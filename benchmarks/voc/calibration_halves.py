@@ -22,14 +22,16 @@ from numpy.typing import NDArray
 from halfseen.evaluate.visibility import whole
 from halfseen.learn import calibration as learning
 from halfseen.learn.calibration import Judged, fit
-from halfseen.model.calibration import EVIDENCE, Calibration
+from halfseen.model.calibration import EVIDENCE, TOLD, Calibration
 
-NO_MASK = [name for name in EVIDENCE if name != "visible"]
+NO_MASK = [name for name in EVIDENCE if name not in TOLD]
 KNOWN = {
     ("BLT", "no mask"): NO_MASK,
     (MOVED, "no mask"): NO_MASK,
     ("VIS", "no mask"): NO_MASK,
-    ("VIS", "visible"): list(EVIDENCE),
+    ("VIS", "visible"): [*NO_MASK, "visible"],
+    ("VIS", "figure"): [*NO_MASK, "outline", "misfit"],
+    ("VIS", "all"): list(EVIDENCE),
 }
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from halfseen.detections import Detections
 from halfseen.geometry import area, clip, iou
-from halfseen.model.calibration import Calibration
+from halfseen.model.calibration import TOLD, Calibration
 
 Floats = NDArray[np.float64]
 
@@ -27,15 +27,15 @@ BETA = 2.0
 class Known(NamedTuple):
     """What one model kept of an image, what it was chosen from, and what its mask head tells.
 
-    visible   (len(kept),): see `evidence`; zeros without a head
+    told   (len(kept), len(TOLD)): see `evidence`; zeros without a head
     """
 
     kept: Detections
     candidates: Detections
-    visible: Floats
+    told: Floats
 
 
-def evidence(found: Detections, candidates: Detections, visible: Floats) -> Floats:
+def evidence(found: Detections, candidates: Detections, told: Floats) -> Floats:
     """(N, len(EVIDENCE)) of detections of one model, among all its candidates of the image.
 
     score      h(x)
@@ -45,6 +45,8 @@ def evidence(found: Detections, candidates: Detections, visible: Floats) -> Floa
     height     of the box's centre in the image, from 0 (top) to 1
     visible    how much more its blocks say for the object than those of whole objects do, each as
                far as the mask head holds it for visible (`infer.masks.visible_evidence`)
+    outline    how faint the colour edges are on which its figure ends (`infer.figure.Figures`)
+    misfit     how far from the sides of its box its figures end (`infer.refine.misfit`)
 
     All of them are the same in the mirrored image.
     """
@@ -57,7 +59,7 @@ def evidence(found: Detections, candidates: Detections, visible: Floats) -> Floa
         np.log(np.maximum(area(boxes), 1.0) / (height * width)),
         (boxes[:, 1] + boxes[:, 3]) / (2 * height),
     ]
-    return np.stack([*columns, visible], axis=1)
+    return np.column_stack([*columns, told])
 
 
 def agreement(found: Detections, candidates: Detections) -> Floats:
@@ -77,7 +79,7 @@ def agreement(found: Detections, candidates: Detections) -> Floats:
 
 
 def probabilities(
-    calibration: Calibration, found: Detections, candidates: Detections, visible: Floats
+    calibration: Calibration, found: Detections, candidates: Detections, told: Floats
 ) -> Floats:
     """(N,) the probability of each detection of one model; see `evidence`."""
 
@@ -85,7 +87,7 @@ def probabilities(
         return MARGIN + calibration.scale * (values - MARGIN)
 
     found, candidates = (replace(part, score=scaled(part.score)) for part in (found, candidates))
-    # It is a sum of responses, as scores are, and is scaled with them, about the same margin: that
-    # of whole objects is 0, and their scores are not far from it.
-    seen = evidence(found, candidates, scaled(visible))
-    return calibration.probability(found.component, seen)
+    # What is visible is a sum of responses, as scores are, and is scaled with them, about the same
+    # margin: that of whole objects is 0, and their scores are not far from it.
+    told = np.where(np.array(TOLD) == "visible", scaled(told), told)
+    return calibration.probability(found.component, evidence(found, candidates, told))

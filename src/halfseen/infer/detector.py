@@ -23,9 +23,10 @@ from halfseen.infer.levels import batches, describe, fits, fitting_levels, share
 from halfseen.infer.masks import Masker, SeenLevels, with_flags
 from halfseen.infer.order import hide_behind
 from halfseen.infer.planes import MirrorBasis, Planes
-from halfseen.infer.refine import find_figures_and_boxes
+from halfseen.infer.refine import Seen, corrected_boxes, look, misfit
 from halfseen.infer.responses import ModelSearch
 from halfseen.infer.telling import told
+from halfseen.model.calibration import TOLD
 from halfseen.model.mixture import Mixture
 from halfseen.suppress import suppress
 from halfseen.suppress.interpretation import Interpretation
@@ -141,9 +142,10 @@ class Detector:
             kept, visible = self._with_masks(pixels, kept, own, seen, calibrated, contract=False)
         else:
             visible = visible[suppression.indices]
-        kept = self._with_figure_and_order(pixels, kept, own)
+        kept, figure = self._with_figure_and_order(pixels, kept, own)
         if calibrated:
-            kept = self._with_probability(kept, own, visible, everything, owner)
+            told = np.column_stack([visible, figure])
+            kept = self._with_probability(kept, own, told, everything, owner)
         return Choice(replace(kept, score=suppression.rank), found, suppression)
 
     def known_by_model(
@@ -176,10 +178,12 @@ class Detector:
             kept, visible = self._with_masks(
                 pixels, kept, np.full(len(kept), m), seen, asked=True, contract=False
             )
+            told = np.column_stack([visible, np.zeros((len(kept), len(TOLD) - 1))])
             if self._maskers[m]:
-                _, boxes = find_figures_and_boxes(pixels, kept)
-                kept = with_flags(kept, kept.visibility, boxes)
-            result.append(Known(kept, part, visible))
+                by_figures = look(pixels, kept)
+                told[:, 1:] = _told_by_figures(by_figures)
+                kept = with_flags(kept, kept.visibility, corrected_boxes(kept, by_figures.away))
+            result.append(Known(kept, part, told))
         return result
 
     def candidates(self, image: Image, threshold: float = -1.0) -> Detections:
@@ -209,7 +213,7 @@ class Detector:
         """
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
         _check_size(pixels, kept)
-        return self._with_figure_and_order(pixels, kept, np.full(len(kept), model))
+        return self._with_figure_and_order(pixels, kept, np.full(len(kept), model))[0]
 
     def look_again(self, image: Image, found: Detections) -> Detections:
         """The same windows of a detector with one model, as its mask head sees them in this image.
@@ -238,7 +242,7 @@ class Detector:
         owner = np.zeros(len(found), np.int64)
         found = replace(found, full=predicted_boxes(self.models[0], found))
         again, _ = self._with_masks(pixels, found, owner, [levels], contract=False)
-        return self._with_figure_and_order(pixels, again, owner)
+        return self._with_figure_and_order(pixels, again, owner)[0]
 
     def _search(
         self, pixels: NDArray[np.uint8], threshold: float, most: int | None = None
@@ -334,20 +338,21 @@ class Detector:
 
     def _with_figure_and_order(
         self, pixels: NDArray[np.uint8], found: Detections, owner: NDArray[np.int64]
-    ) -> Detections:
+    ) -> tuple[Detections, Floats]:
         """The detections with their figures and the boxes of these, and less of those that stand
         behind others, if mask heads tell what of them is hidden. Those of models without a head are
-        all figure.
+        all figure. And (N, 2) what the figures tell: see `evidence`.
         """
+        told = np.zeros((len(found), len(TOLD) - 1))
         if not any(self._maskers):
-            return found
+            return found, told
         figure = [np.ones_like(grid) for grid in found.visibility]
         mine = [n for n, m in enumerate(owner.tolist()) if self._maskers[m]]
         boxes = found.full.copy()
-        grids, boxes[mine] = find_figures_and_boxes(
-            pixels, found[mine] if len(mine) < len(found) else found
-        )
-        for n, grid in zip(mine, grids, strict=True):
+        masked = found[mine] if len(mine) < len(found) else found
+        seen = look(pixels, masked)
+        boxes[mine], told[mine] = corrected_boxes(masked, seen.away), _told_by_figures(seen)
+        for n, grid in zip(mine, seen.figures, strict=True):
             figure[n] = grid
         flags = hide_behind(replace(found, figure=tuple(figure)), mine)
         behind = [n for n in mine if flags[n] is not found.visibility[n]]
@@ -357,13 +362,13 @@ class Detector:
             again = find_figures(pixels, replace(found, visibility=flags)[behind])
             for n, grid in zip(behind, again, strict=True):
                 figure[n] = grid
-        return with_flags(found, flags, boxes, figure=tuple(figure))
+        return with_flags(found, flags, boxes, figure=tuple(figure)), told
 
     def _with_probability(
         self,
         result: Detections,
         own: NDArray[np.int64],
-        visible: Floats,
+        told: Floats,
         candidates: Detections,
         owner: NDArray[np.int64],
     ) -> Detections:
@@ -373,7 +378,7 @@ class Detector:
             if calibration is not None:
                 mine = own == m
                 known[mine] = probabilities(
-                    calibration, result[mine], candidates[owner == m], visible[mine]
+                    calibration, result[mine], candidates[owner == m], told[mine]
                 )
         return replace(result, probability=known)
 
@@ -419,6 +424,11 @@ class Detector:
         look(m)
         own = scales[max(self._first[m] - left_out, 0) :]
         return told(self.models[m], self._templates[m], searches[m].windows(), own, size)
+
+
+def _told_by_figures(seen: Seen) -> Floats:
+    """(N, 2): what of TOLD figures tell."""
+    return np.column_stack([seen.outline, misfit(seen.away)])
 
 
 def _check_size(pixels: NDArray[np.uint8], found: Detections) -> None:

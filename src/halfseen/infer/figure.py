@@ -5,6 +5,8 @@ As GrabCut does, started from the box, but on blocks, in one round and with the 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,8 +30,24 @@ ALPHA = 4.0
 LEAST = 0.1
 # Larger than what four neighbours can say for a block.
 NEVER = 100.0
+# How faint the outline of a figure is that is not believed: as most are, so that it says nothing.
+FAINT = 0.2
 Bools = NDArray[np.bool_]
 Boxes = NDArray[np.float64]
+
+
+class Figures(NamedTuple):
+    """Figures of windows, N in all.
+
+    grids     (N, rows + 2 RING, cols + 2 RING)
+    believed  (N,) whether anything was told apart
+    outline   (N,) the mean of the weights of the pairs of blocks between which the figure ends: 1
+              where colours do not differ there, and the nearer to 0 the more they do
+    """
+
+    grids: Bools
+    believed: Bools
+    outline: NDArray[np.float64]
 
 
 def find_figures(pixels: NDArray[np.uint8], found: Detections) -> tuple[Bools, ...]:
@@ -42,25 +60,22 @@ def find_figures(pixels: NDArray[np.uint8], found: Detections) -> tuple[Bools, .
     for shape in {grid.shape for grid in figures}:
         mine = [n for n, grid in enumerate(found.visibility) if grid.shape == shape]
         flags = np.stack([found.visibility[n] for n in mine])
-        grids, told = figure_grids(pixels, found.window[mine], found.full[mine], flags)
-        for n, grid in zip(mine, without_ring(grids, told), strict=True):
+        seen = figure_grids(pixels, found.window[mine], found.full[mine], flags)
+        for n, grid in zip(mine, without_ring(seen.grids, seen.believed), strict=True):
             figures[n] = grid
     return tuple(figures)
 
 
-def without_ring(grids: Bools, told: Bools) -> Bools:
-    """(N, rows, cols) figures of `figure_grids` in their windows, all True where none was told."""
-    return np.asarray(grids[:, RING:-RING, RING:-RING] | ~told[:, None, None])
+def without_ring(grids: Bools, believed: Bools) -> Bools:
+    """(N, rows, cols) figures of `figure_grids` in their windows, all True where not believed."""
+    return np.asarray(grids[:, RING:-RING, RING:-RING] | ~believed[:, None, None])
 
 
-def figure_grids(
-    pixels: NDArray[np.uint8], windows: Boxes, boxes: Boxes, flags: Bools
-) -> tuple[Bools, Bools]:
-    """The figures of windows (N, 4) with flags (N, rows, cols) in boxes (K N, 4): in one of each
-    window, then in another of each. As grids (K N, rows + 2 RING, cols + 2 RING); and (K N,)
-    whether they are to be believed.
+def figure_grids(pixels: NDArray[np.uint8], windows: Boxes, boxes: Boxes, flags: Bools) -> Figures:
+    """The K N figures of windows (N, 4) with flags (N, rows, cols) in boxes (K N, 4): in one of
+    each window, then in another of each.
     """
-    from halfseen.infer.mask_kernels import block_colours, colour_evidence
+    from halfseen.infer.mask_kernels import block_colours, colour_evidence, mean_on_outline
 
     rows, cols = flags.shape[1] + 2 * RING, flags.shape[2] + 2 * RING
     inner = np.s_[:, RING : rows - RING, RING : cols - RING]
@@ -92,7 +107,8 @@ def figure_grids(
     unary += np.where(box, PLACE * (place - NEUTRAL), -NEVER)
     _, grids = infer_visibility(unary, 0.0, ALPHA, neither, edges)
     enough = grids.sum((1, 2)) > LEAST * (box & ~neither).sum((1, 2))
-    return grids, enough & ground.any((1, 2))
+    believed = enough & ground.any((1, 2))
+    return Figures(grids, believed, np.where(believed, mean_on_outline(grids, *edges), FAINT))
 
 
 def _along(

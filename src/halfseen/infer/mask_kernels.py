@@ -198,6 +198,29 @@ def edge_weights(colours: Floats, contrast: float) -> tuple[Floats, Floats]:
 
 
 @njit(cache=True, nogil=True)
+def mean_on_outline(
+    grids: NDArray[np.bool_], horizontal: Floats, vertical: Floats
+) -> NDArray[np.float64]:
+    """(N,): the mean weight of the pairs of blocks of which one is in the grid and one is not; 0
+    where there is none. The pairs' weights are those of `edge_weights`.
+    """
+    count, rows, cols = grids.shape
+    out = np.zeros(count)
+    for n in range(count):
+        total, pairs = 0.0, 0
+        for i in range(rows):
+            for j in range(cols):
+                if j + 1 < cols and grids[n, i, j] != grids[n, i, j + 1]:
+                    total += horizontal[n, i, j]
+                    pairs += 1
+                if i + 1 < rows and grids[n, i, j] != grids[n, i + 1, j]:
+                    total += vertical[n, i, j]
+                    pairs += 1
+        out[n] = total / max(pairs, 1)
+    return out
+
+
+@njit(cache=True, nogil=True)
 def wide_extents(grids: NDArray[np.bool_], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """(N, 4, S), in blocks: the box from the first to the last row and column of each grid that
     hold at least each of these shares of what the fullest one does; NaN for an empty grid.

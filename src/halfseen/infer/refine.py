@@ -6,6 +6,8 @@ beyond, so does the object, mostly.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,23 +34,40 @@ TOP = (0.1887, -0.1322, 0.2766, 0.1714, 0.5846, -0.1671, 0.0170)
 BOTTOM = (0.0027, -0.1164, 0.3546, 0.2520, 0.6652, -0.1937, 0.0062)
 
 
-def find_figures_and_boxes(
-    pixels: NDArray[np.uint8], found: Detections
-) -> tuple[tuple[Bools, ...], Boxes]:
-    """The figures of detections (see `find_figures`), and their boxes (N, 4) corrected by them."""
-    figures, away = look(pixels, found)
-    return figures, correct(found, away, np.array([SIDE, TOP, SIDE, BOTTOM]))
+class Seen(NamedTuple):
+    """What figures tell of N detections.
 
-
-def look(pixels: NDArray[np.uint8], found: Detections) -> tuple[tuple[Bools, ...], Floats]:
-    """The figures of detections, and (N, 4, 6) how far inwards of each side the object ends, in
-    shares of the box's size in the image: by the figure that is visible, by the figure and all that
-    is hidden, and by the figure of the larger box; each for both of SHARES.
+    figures  for each (rows, cols) bool: see `find_figures`
+    away     (N, 4, 6) how far inwards of each side the object ends, in shares of the box's size in
+             the image: by the figure that is visible, by the figure and all that is hidden, and by
+             the figure of the larger box; each for both of SHARES
+    outline  (N,) how faint the outline of the figure is: see `figure.Figures`
     """
+
+    figures: tuple[Bools, ...]
+    away: Floats
+    outline: Floats
+
+
+def corrected_boxes(found: Detections, away: Floats) -> Boxes:
+    """(N, 4): the full boxes of detections, corrected by where the object was seen to end."""
+    return correct(found, away, np.array([SIDE, TOP, SIDE, BOTTOM]))
+
+
+def misfit(away: Floats) -> Floats:
+    """(N,) how far from the sides of the box the figures end, in the mean, of all sides together.
+
+    Where a window shows no object its figures have no reason to end there.
+    """
+    return np.asarray(np.abs(away).mean(2).sum(1))
+
+
+def look(pixels: NDArray[np.uint8], found: Detections) -> Seen:
+    """What the figures of detections tell."""
     from halfseen.infer.mask_kernels import wide_extents
 
     figures, clipped = list(found.visibility), found.clipped
-    away = np.zeros((len(found), 4, 6))
+    away, outline = np.zeros((len(found), 4, 6)), np.zeros(len(found))
     for shape in {grid.shape for grid in figures}:
         mine = [n for n, grid in enumerate(found.visibility) if grid.shape == shape]
         flags = np.stack([found.visibility[n] for n in mine])
@@ -56,13 +75,14 @@ def look(pixels: NDArray[np.uint8], found: Detections) -> tuple[tuple[Bools, ...
         both = np.concatenate(
             [boxes, boxes - GROWN / 2 * INWARDS * (boxes[:, HIGH] - boxes[:, LOW])]
         )
-        grids, told = figure_grids(pixels, windows, both, flags)
+        grids, believed, faint = figure_grids(pixels, windows, both, flags)
+        outline[mine] = faint[: len(mine)]
         figure, larger = grids[: len(mine)], grids[len(mine) :]
-        for n, grid in zip(mine, without_ring(figure, told[: len(mine)]), strict=True):
+        for n, grid in zip(mine, without_ring(figure, believed[: len(mine)]), strict=True):
             figures[n] = grid
-        grids &= told[:, None, None]
+        grids &= believed[:, None, None]
         filled = figure.copy()
-        filled[:, RING:-RING, RING:-RING] |= ~flags & told[: len(mine), None, None]
+        filled[:, RING:-RING, RING:-RING] |= ~flags & believed[: len(mine), None, None]
         unit = (windows[:, 2:] - windows[:, :2]) / shape[::-1]
         ends = wide_extents(np.concatenate([figure, filled, larger]), np.array(SHARES)) - RING
         # (N, sides, kinds, shares)
@@ -72,7 +92,7 @@ def look(pixels: NDArray[np.uint8], found: Detections) -> tuple[tuple[Bools, ...
         away[mine] = ends * (scale * unit[:, LOW])[..., None] + (scale * begin)[..., None]
     # A figure that is not believed says nothing.
     away[np.isnan(away)] = 0
-    return tuple(figures), away
+    return Seen(tuple(figures), away, outline)
 
 
 def correct(found: Detections, away: Floats, weights: Floats) -> Boxes:

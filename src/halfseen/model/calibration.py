@@ -11,9 +11,10 @@ from halfseen.errors import ModelError
 
 Floats = NDArray[np.float64]
 
-# What is known of a detection, in the order of the weights: see `infer.calibration.evidence`. The
-# last one only mask heads tell.
-EVIDENCE = ("score", "agreement", "outside", "size", "height", "visible")
+# What only mask heads and figures tell of a detection.
+TOLD = ("visible", "outline", "misfit")
+# What is known of one, in the order of the weights: see `infer.calibration.evidence`.
+EVIDENCE = ("score", "agreement", "outside", "size", "height", *TOLD)
 # Of these a detection can only profit, so that its probability rises with its score.
 RISING = ("score", "agreement", "visible")
 # Beyond what any data could ask for; sums of such numbers are still numbers.
