@@ -57,6 +57,7 @@ def slow_energy(
     window: NDArray[np.float64],
     box: NDArray[np.float64],
     flags: NDArray[np.bool_],
+    typical: NDArray[np.float32] | None = None,
 ) -> tuple[NDArray[np.bool_], dict[tuple[bool, ...], float]]:
     """Which blocks of window and ring can be figure, and what every choice of them is worth."""
     ring = figure.RING
@@ -83,13 +84,19 @@ def slow_energy(
         hidden = 0 <= a < flags.shape[0] and 0 <= b < flags.shape[1] and not flags[a, b]
         free[i, j] = known[i, j] and inside[i, j] and not hidden
     ground = known & near & ~inside
+    usual, prior = place, figure.PLACE * (place - figure.NEUTRAL)
+    if typical is not None:
+        usual, prior = np.zeros((rows, cols)), np.zeros((rows, cols))
+        for a, b in np.ndindex(flags.shape):
+            usual[a + ring, b + ring] = typical[a, b]
+            prior[a + ring, b + ring] = np.log(typical[a, b]) - np.log(1 - typical[a, b])
     worth = np.zeros((rows, cols))
     for i, j in np.argwhere(free):
         like = np.exp(-((seen - seen[i, j]) ** 2).sum(-1) / (2 * figure.WIDTH**2))
         like[i, j] = 0
-        there = (like * place * free).sum() / (place * free).sum() + figure.UNSEEN
+        there = (like * usual * free).sum() / max((usual * free).sum(), 1e-9) + figure.UNSEEN
         here = (like * ground).sum() / max(ground.sum(), 1) + figure.UNSEEN
-        worth[i, j] = np.log(there / here) + figure.PLACE * (place[i, j] - figure.NEUTRAL)
+        worth[i, j] = np.log(there / here) + prior[i, j]
     across, down = (edges[0] for edges in contrast_edges(lab(colours)))
     part = free | ground
     values = {}
@@ -102,21 +109,26 @@ def slow_energy(
     return free, values
 
 
+@pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_figures_are_the_best_of_all(seed: int) -> None:
-    """Against every choice of a small grid's blocks: within the image and beyond, some hidden."""
+def test_figures_are_the_best_of_all(seed: int, known: bool) -> None:
+    """Against every choice of a small grid's blocks: within the image and beyond, some hidden, with
+    what is typical of the first box's figure and without.
+    """
     rng = np.random.default_rng(seed)
     x, y = rng.uniform(-15, 90, 2)
     window = np.array([x, y, x + rng.uniform(30, 60), y + rng.uniform(30, 60)])
     box = window + rng.uniform(-8, 8, 4)
     flags = rng.random((3, 4)) < 0.75
-    free, values = slow_energy(disc_image(seed), window, box, flags)
+    typical = rng.uniform(0.05, 0.95, (1, 3, 4)).astype(np.float32) if known else None
+    usual = None if typical is None else typical[0]
+    free, values = slow_energy(disc_image(seed), window, box, flags, usual)
     assert free.any()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figure, "LEAST", -1.0)
         # Two boxes of the window, one after another.
         other = np.stack([box, box + rng.uniform(-20, 20, 4)])
-        grids, told, _ = figure_grids(disc_image(seed), window[None], other, flags[None])
+        grids, told, _ = figure_grids(disc_image(seed), window[None], other, flags[None], typical)
     assert told[0]
     found = grids[0]
     assert not found[~free].any()

@@ -19,16 +19,19 @@ from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import match
 from halfseen.features.colour import lab
 from halfseen.geometry import clip
+from halfseen.infer.figure import Surroundings, cut_figures, surroundings, without_ring
 from halfseen.infer.masks import cut_masks, judge
 from halfseen.learn.mask_neighbours import Neighbours
 from halfseen.learn.mask_pastes import REACH, SHARES, Occluders, cut_out, paste
 from halfseen.learn.mask_samples import Samples, collect_samples
 from halfseen.learn.masks import (
     MaskSettings,
+    entire,
     false_hidden,
     held_out,
     learn_masks,
     mean_response,
+    typical_figure,
 )
 from halfseen.model.mixture import Mixture
 from halfseen.view.filmstrip import film
@@ -163,7 +166,7 @@ def test_a_neighbour_is_pasted_where_one_stood() -> None:
 def test_blocks_in_the_box_of_another_object_teach_nothing_unless_pasted_over() -> None:
     lessons = render_scenes(30, seed=31, classes=["car"])
     seen = 0
-    for _, samples in collect_samples(lessons, headless(), 400, 0):
+    for _, samples, _ in collect_samples(lessons, headless(), 400, 0):
         assert not samples.known[samples.outside].any()
         assert samples.known[samples.hidden & ~samples.outside].all()
         assert not samples.judged[~samples.known].any()
@@ -265,12 +268,13 @@ def test_the_operating_point_is_where_the_settings_ask_for_it(grouping: bool) ->
     head = learn_masks(lessons, headless(), settings).head
     assert head is not None
     parts: dict[int, list[Samples]] = {}
-    for m, part in collect_samples(lessons, headless(), settings.windows, 0):
+    around: dict[int, list[Surroundings]] = {}
+    for m, part, near in collect_samples(lessons, headless(), settings.windows, 0):
         parts.setdefault(m, []).append(part)
+        around.setdefault(m, []).append(near)
     for m, rows in parts.items():
         samples = Samples.stack(rows)
-        whole_ones = samples.first & ~samples.outside.any((1, 2))
-        held, logits = held_out(samples, whole_ones, settings)
+        held, logits = held_out(samples, entire(samples), settings)
         colours = lab(held.quarters.astype(np.float32))
         share = [
             false_hidden(
@@ -289,3 +293,37 @@ def test_the_operating_point_is_where_the_settings_ask_for_it(grouping: bool) ->
         expected = mean_response(samples[samples.first], weights)
         np.testing.assert_array_equal(head.response[m], expected)
         assert np.abs(mean_response(samples, weights) - expected).max() > 0.01
+        # Figures are learnt from the same objects.
+        whole_ones = [(part.first & ~part.outside.any((1, 2))).any() for part in rows]
+        assert 4 <= sum(whole_ones) < len(rows)
+        of = [near for near, chosen in zip(around[m], whole_ones, strict=True) if chosen]
+        joined = Surroundings(*(np.concatenate(part) for part in zip(*of, strict=True)))
+        np.testing.assert_array_equal(head.figure[m], typical_figure(joined))
+
+
+def test_typical_figures_are_learnt_from_colours_alone() -> None:
+    """An L in boxes whose blocks are of two colours, one more frequent in it and one around it: no
+    picture shows all of it, all together do, and what they show helps to see it in each."""
+    rng = np.random.default_rng(0)
+    shape = np.zeros((8, 12), bool)
+    shape[:, :4], shape[4:] = True, True
+    window = np.array([[40.0, 40, 136, 104]])
+    parts = []
+    for _ in range(40):
+        one, other = rng.permutation([[60, 90, 170], [190, 60, 60], [70, 160, 80]])[:2]
+        first = rng.random((18, 22)) < np.where(np.pad(shape, 5), 0.8, 0.2)
+        pixels = np.where(first[..., None], one, other).repeat(8, 0).repeat(8, 1)
+        parts.append(surroundings(pixels.astype(np.uint8), window, window, (8, 12)))
+    joined = Surroundings(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    found = typical_figure(joined)
+    assert found[shape].min() > 0.6
+    assert found[~shape].max() < 0.4
+    flags = np.ones((40, 8, 12), bool)
+    wrong = [
+        (without_ring(*cut_figures(joined, flags, known)[:2]) != shape).mean()
+        for known in (None, np.broadcast_to(found, flags.shape))
+    ]
+    assert wrong[1] < 0.5 * wrong[0]
+    # Of what nothing is believed nothing is typical.
+    nothing = joined._replace(ground=np.zeros_like(joined.ground))
+    np.testing.assert_array_equal(typical_figure(nothing), 0.5)

@@ -35,13 +35,16 @@ def headless() -> Mixture:
 
 def random_head(model: Mixture, seed: int = 0) -> Mixture:
     rng = np.random.default_rng(seed)
-    weights, bias, response = [], [], []
+    weights, bias, response, figure = [], [], [], []
     for component in model.components:
         rows, cols, channels = component.weights.shape
         weights.append(rng.normal(size=(rows, cols, 3, 3, channels)).astype(np.float16))
         bias.append(rng.normal(size=(rows, cols)).astype(np.float32))
         response.append(rng.normal(size=(rows, cols)).astype(np.float32))
-    head = MaskHead(tuple(weights), tuple(bias), 0.5, response=tuple(response))
+        figure.append(rng.uniform(0.1, 0.9, size=(rows, cols)).astype(np.float32))
+    head = MaskHead(
+        tuple(weights), tuple(bias), 0.5, response=tuple(response), figure=tuple(figure)
+    )
     return replace(model, head=head)
 
 
@@ -51,28 +54,33 @@ def test_a_model_with_a_head_survives_the_file(tmp_path: Path) -> None:
     assert back is not None
     assert model is not None
     assert back.alpha == model.alpha
-    ours, theirs = ((*h.weights, *h.bias, *h.response) for h in (back, model))
+    ours, theirs = ((*h.weights, *h.bias, *h.response, *h.figure) for h in (back, model))
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_head_without_responses_loads(tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", ["response", "figure"])
+def test_a_head_without_what_later_ones_know_loads(tmp_path: Path, later: str) -> None:
     """As earlier versions wrote it."""
 
     def forget(_: object, tensors: dict[str, object], which: tuple[int, ...] = (0, 1)) -> None:
         for i in which:
-            del tensors[f"head.response.{i}"]
+            del tensors[f"head.{later}.{i}"]
 
     path = tmp_path / "car.safetensors"
     hs.save(random_head(headless()), path)
     rewrite(path, forget)
     head = hs.load(path).head
     assert head is not None
-    assert [r.shape for r in head.response] == [b.shape for b in head.bias]
-    assert not any(response.any() for response in head.response)
+    if later == "response":
+        assert [r.shape for r in head.response] == [b.shape for b in head.bias]
+        assert not any(response.any() for response in head.response)
+    else:
+        assert head.figure == ()
+    assert len(hs.Detector(hs.load(path)).detect(render_scenes(1, seed=5).image(0), -2))
     hs.save(random_head(headless()), path)
     rewrite(path, partial(forget, which=(1,)))
-    with pytest.raises(ModelError, match=r"tensor head\.response\.1 is missing"):
+    with pytest.raises(ModelError, match=rf"tensor head\.{later}\.1 is missing"):
         hs.load(path)
 
 
@@ -107,6 +115,11 @@ def test_a_strangers_head_is_refused(tmp_path: Path) -> None:
     for wrong in (np.float32("nan"), np.float32(1e30), np.float64(1)):
         with pytest.raises(ModelError, match="responses must be float32 and at most"):
             MaskHead(weights, bias, 1.0, response=tuple(b * wrong for b in bias))
+    with pytest.raises(ModelError, match="figures must be"):
+        MaskHead(weights, bias, 1.0, figure=model.head.figure[:1])
+    for wrong in (np.float32("nan"), np.float32(0), np.float32(10), np.float64(1)):
+        with pytest.raises(ModelError, match="figures must be float32 and between"):
+            MaskHead(weights, bias, 1.0, figure=tuple(f * wrong for f in model.head.figure))
 
 
 def test_scores_and_windows_do_not_depend_on_the_flags() -> None:

@@ -57,7 +57,7 @@ def make_samples(options: argparse.Namespace) -> None:
         start = time.process_time()
         model = load(options.study / f"{label}-VIS.safetensors")
         parts: dict[int, list[Samples]] = {}
-        for m, part in collect_samples(some_of(train, label), model, WINDOWS, 2):
+        for m, part, _ in collect_samples(some_of(train, label), model, WINDOWS, 2):
             parts.setdefault(m, []).append(part)
         tensors = {}
         for m, rows in parts.items():

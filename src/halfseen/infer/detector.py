@@ -18,7 +18,7 @@ from halfseen.errors import SettingsError
 from halfseen.features.pyramid import Level, LevelPlan
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.calibration import LOWEST, Floats, Known, probabilities
-from halfseen.infer.figure import find_figures
+from halfseen.infer.figure import Typical, find_figures
 from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
 from halfseen.infer.masks import Masker, SeenLevels, with_flags
 from halfseen.infer.order import hide_behind
@@ -179,8 +179,8 @@ class Detector:
                 pixels, kept, np.full(len(kept), m), seen, asked=True, contract=False
             )
             told = np.column_stack([visible, np.zeros((len(kept), len(TOLD) - 1))])
-            if self._maskers[m]:
-                by_figures = look(pixels, kept)
+            if masker := self._maskers[m]:
+                by_figures = look(pixels, kept, masker.typical_figures(kept))
                 told[:, 1:] = _told_by_figures(by_figures)
                 kept = with_flags(kept, kept.visibility, corrected_boxes(kept, by_figures.away))
             result.append(Known(kept, part, told))
@@ -350,7 +350,8 @@ class Detector:
         mine = [n for n, m in enumerate(owner.tolist()) if self._maskers[m]]
         boxes = found.full.copy()
         masked = found[mine] if len(mine) < len(found) else found
-        seen = look(pixels, masked)
+        typical = self._typical_figures(masked, owner[mine])
+        seen = look(pixels, masked, typical)
         boxes[mine], told[mine] = corrected_boxes(masked, seen.away), _told_by_figures(seen)
         for n, grid in zip(mine, seen.figures, strict=True):
             figure[n] = grid
@@ -359,10 +360,22 @@ class Detector:
         if behind:
             # What is hidden now was taken for a part of them. Their boxes stay as they are: the
             # calibration has learnt from detections one by one.
-            again = find_figures(pixels, replace(found, visibility=flags)[behind])
+            usual = [grid for n, grid in zip(mine, typical, strict=True) if n in behind]
+            again = find_figures(pixels, replace(found, visibility=flags)[behind], usual)
             for n, grid in zip(behind, again, strict=True):
                 figure[n] = grid
         return with_flags(found, flags, boxes, figure=tuple(figure)), told
+
+    def _typical_figures(self, found: Detections, owner: NDArray[np.int64]) -> list[Typical]:
+        """What is known of the figures of detections of models with mask heads."""
+        typical: list[Typical] = [None] * len(found)
+        for m in set(owner.tolist()):
+            mine = np.flatnonzero(owner == m)
+            masker = self._maskers[m]
+            if masker is not None:
+                for n, grid in zip(mine.tolist(), masker.typical_figures(found[mine]), strict=True):
+                    typical[n] = grid
+        return typical
 
     def _with_probability(
         self,

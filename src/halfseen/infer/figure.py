@@ -5,6 +5,7 @@ As GrabCut does, started from the box, but on blocks, in one round and with the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,29 @@ NEVER = 100.0
 FAINT = 0.2
 Bools = NDArray[np.bool_]
 Boxes = NDArray[np.float64]
+Typical = NDArray[np.float32] | None
+
+
+class Surroundings(NamedTuple):
+    """The blocks of N windows and of RING around them, each (N, rows + 2 RING, cols + 2 RING).
+
+    colours  (..., 3): mean colours in Lab
+    known    bool: within the image
+    box      bool: mostly within the window's box
+    ground   bool: near the box, but not in it
+    place    1 at the box's centre, 0 at its sides and beyond
+    """
+
+    colours: NDArray[np.float32]
+    known: Bools
+    box: Bools
+    ground: Bools
+    place: NDArray[np.float32]
+
+    def mirrored(self) -> Surroundings:
+        colours, known, box, ground, place = self
+        side = np.s_[:, :, ::-1]
+        return Surroundings(colours[side], known[side], box[side], ground[side], place[side])
 
 
 class Figures(NamedTuple):
@@ -50,20 +74,38 @@ class Figures(NamedTuple):
     outline: NDArray[np.float64]
 
 
-def find_figures(pixels: NDArray[np.uint8], found: Detections) -> tuple[Bools, ...]:
+def find_figures(
+    pixels: NDArray[np.uint8], found: Detections, typical: Sequence[Typical] | None = None
+) -> tuple[Bools, ...]:
     """For each detection (rows, cols) bool: True where a block shows the object.
 
+    typical   for each detection what is known of the figures of its kind: see `cut_figures`
     Blocks that are flagged hidden show none, and their colours count for neither side. All are True
     where nothing was told apart.
     """
     figures = list(found.visibility)
-    for shape in {grid.shape for grid in figures}:
-        mine = [n for n, grid in enumerate(found.visibility) if grid.shape == shape]
-        flags = np.stack([found.visibility[n] for n in mine])
-        seen = figure_grids(pixels, found.window[mine], found.full[mine], flags)
+    for mine, flags, usual in alike(found, typical):
+        seen = figure_grids(pixels, found.window[mine], found.full[mine], flags, usual)
         for n, grid in zip(mine, without_ring(seen.grids, seen.believed), strict=True):
             figures[n] = grid
     return tuple(figures)
+
+
+def alike(
+    found: Detections, typical: Sequence[Typical] | None
+) -> Iterator[tuple[list[int], Bools, Typical]]:
+    """Detections that can be looked at together: which they are, their flags (N, rows, cols), and
+    what is typical of each (N, rows, cols), of all or of none.
+    """
+    typical = typical or [None] * len(found)
+    keys = [
+        (grid.shape, usual is None) for grid, usual in zip(found.visibility, typical, strict=True)
+    ]
+    for key in dict.fromkeys(keys):
+        mine = [n for n, other in enumerate(keys) if other == key]
+        usual = [grid for n in mine if (grid := typical[n]) is not None]
+        flags = np.stack([found.visibility[n] for n in mine])
+        yield mine, flags, np.stack(usual) if usual else None
 
 
 def without_ring(grids: Bools, believed: Bools) -> Bools:
@@ -71,24 +113,34 @@ def without_ring(grids: Bools, believed: Bools) -> Bools:
     return np.asarray(grids[:, RING:-RING, RING:-RING] | ~believed[:, None, None])
 
 
-def figure_grids(pixels: NDArray[np.uint8], windows: Boxes, boxes: Boxes, flags: Bools) -> Figures:
+def figure_grids(
+    pixels: NDArray[np.uint8],
+    windows: Boxes,
+    boxes: Boxes,
+    flags: Bools,
+    typical: Typical = None,
+) -> Figures:
     """The K N figures of windows (N, 4) with flags (N, rows, cols) in boxes (K N, 4): in one of
-    each window, then in another of each.
+    each window, then in another of each. What is typical (N, rows, cols) is so of the first ones.
     """
-    from halfseen.infer.mask_kernels import block_colours, colour_evidence, mean_on_outline
+    count = len(boxes) // max(len(windows), 1)
+    around = surroundings(pixels, windows, boxes, flags.shape[1:])
+    return cut_figures(around, np.concatenate([flags] * count) if count > 1 else flags, typical)
 
-    rows, cols = flags.shape[1] + 2 * RING, flags.shape[2] + 2 * RING
-    inner = np.s_[:, RING : rows - RING, RING : cols - RING]
-    unit = (windows[:, 2:] - windows[:, :2]) / (cols - 2 * RING, rows - 2 * RING)
+
+def surroundings(
+    pixels: NDArray[np.uint8], windows: Boxes, boxes: Boxes, shape: tuple[int, ...]
+) -> Surroundings:
+    """Of windows (N, 4) of so many blocks in boxes (K N, 4): one of each, then another of each."""
+    from halfseen.infer.mask_kernels import block_colours
+
+    rows, cols = shape[0] + 2 * RING, shape[1] + 2 * RING
+    unit = (windows[:, 2:] - windows[:, :2]) / shape[::-1]
     around = windows + RING * np.hstack([-unit, unit])
     colours = lab(block_colours(pixels, around, rows, cols))
-    edges = contrast_edges(colours)
     count = len(boxes) // max(len(windows), 1)
     if count > 1:
-        colours, around, unit, flags = (
-            np.concatenate([part] * count) for part in (colours, around, unit, flags)
-        )
-        edges = np.concatenate([edges[0]] * count), np.concatenate([edges[1]] * count)
+        colours, around, unit = (np.concatenate([part] * count) for part in (colours, around, unit))
     known_x, near_x, within_x, place_x = _along(
         around[:, 0], unit[:, 0], cols, boxes[:, ::2], pixels.shape[1]
     )
@@ -98,16 +150,36 @@ def figure_grids(pixels: NDArray[np.uint8], windows: Boxes, boxes: Boxes, flags:
     known = known_y[:, :, None] & known_x[:, None, :]
     box = within_y[:, :, None] * within_x[:, None, :] > 0.501
     place = np.minimum(place_y[:, :, None], place_x[:, None, :]).astype(np.float32)
-    hidden = np.zeros_like(box)
-    hidden[inner] = ~flags
-    neither = ~known | (hidden & box)
-    figure = np.where(box & ~neither, place, 0)
     ground = known & near_y[:, :, None] & near_x[:, None, :] & ~box
-    unary = colour_evidence(colours, figure, ground, box & ~neither, WIDTH, UNSEEN)
-    unary += np.where(box, PLACE * (place - NEUTRAL), -NEVER)
+    return Surroundings(colours, known, box, ground, place)
+
+
+def cut_figures(around: Surroundings, flags: Bools, typical: Typical = None) -> Figures:
+    """The figures of windows with flags (N, rows, cols).
+
+    typical   (M, rows, cols), of the first M windows: in what share of its kind a block is figure.
+              Of the others it is only known that the box's middle mostly is.
+    """
+    from halfseen.infer.mask_kernels import colour_evidence, mean_on_outline
+
+    inner = np.s_[:, RING:-RING, RING:-RING]
+    edges = contrast_edges(around.colours)
+    hidden = np.zeros_like(around.box)
+    hidden[inner] = ~flags
+    neither = ~around.known | (hidden & around.box)
+    inside = around.box & ~neither
+    usual, prior = around.place, PLACE * (around.place - NEUTRAL)
+    if typical is not None:
+        usual = usual.copy()
+        usual[: len(typical)], prior[: len(typical)] = 0, 0
+        usual[: len(typical)][inner] = typical
+        prior[: len(typical)][inner] = np.log(typical / (1 - typical))
+    figure = np.where(inside, usual, 0)
+    unary = colour_evidence(around.colours, figure, around.ground, inside, WIDTH, UNSEEN)
+    unary += np.where(around.box, prior, -NEVER)
     _, grids = infer_visibility(unary, 0.0, ALPHA, neither, edges)
-    enough = grids.sum((1, 2)) > LEAST * (box & ~neither).sum((1, 2))
-    believed = enough & ground.any((1, 2))
+    enough = grids.sum((1, 2)) > LEAST * inside.sum((1, 2))
+    believed = enough & around.ground.any((1, 2))
     return Figures(grids, believed, np.where(believed, mean_on_outline(grids, *edges), FAINT))
 
 

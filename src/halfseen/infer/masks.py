@@ -97,6 +97,17 @@ class Masker:
                     says = visible_evidence(judged, excess, outside)
                 yield from zip(some.tolist(), flags, says.tolist(), strict=True)
 
+    def typical_figures(self, found: Detections) -> list[Floats | None]:
+        """Of each detection in what share of whole objects a block is figure; None if unknown."""
+        if not self.head.figure:
+            return [None] * len(found)
+        return [
+            self.head.figure[component][:, :: -1 if mirrored else 1]
+            for component, mirrored in zip(
+                found.component.tolist(), found.mirrored.tolist(), strict=True
+            )
+        ]
+
     def _levels(self, found: Detections, scales: NDArray[np.float64]) -> NDArray[np.int64]:
         """(N,) which of the levels of these scales (L, 2) each detection comes from."""
         shapes = np.array([grid.shape for grid in found.visibility], np.float64).reshape(-1, 2)

@@ -6,6 +6,7 @@ beyond, so does the object, mostly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from halfseen.detections import Detections
 from halfseen.geometry import Boxes
-from halfseen.infer.figure import RING, figure_grids, without_ring
+from halfseen.infer.figure import RING, Typical, alike, figure_grids, without_ring
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -62,20 +63,20 @@ def misfit(away: Floats) -> Floats:
     return np.asarray(np.abs(away).mean(2).sum(1))
 
 
-def look(pixels: NDArray[np.uint8], found: Detections) -> Seen:
-    """What the figures of detections tell."""
+def look(
+    pixels: NDArray[np.uint8], found: Detections, typical: Sequence[Typical] | None = None
+) -> Seen:
+    """What the figures of detections tell; see `find_figures`."""
     from halfseen.infer.mask_kernels import wide_extents
 
     figures, clipped = list(found.visibility), found.clipped
     away, outline = np.zeros((len(found), 4, 6)), np.zeros(len(found))
-    for shape in {grid.shape for grid in figures}:
-        mine = [n for n, grid in enumerate(found.visibility) if grid.shape == shape]
-        flags = np.stack([found.visibility[n] for n in mine])
+    for mine, flags, usual in alike(found, typical):
         windows, boxes = found.window[mine], found.full[mine]
         both = np.concatenate(
             [boxes, boxes - GROWN / 2 * INWARDS * (boxes[:, HIGH] - boxes[:, LOW])]
         )
-        grids, believed, faint = figure_grids(pixels, windows, both, flags)
+        grids, believed, faint = figure_grids(pixels, windows, both, flags, usual)
         outline[mine] = faint[: len(mine)]
         figure, larger = grids[: len(mine)], grids[len(mine) :]
         for n, grid in zip(mine, without_ring(figure, believed[: len(mine)]), strict=True):
@@ -83,7 +84,7 @@ def look(pixels: NDArray[np.uint8], found: Detections) -> Seen:
         grids &= believed[:, None, None]
         filled = figure.copy()
         filled[:, RING:-RING, RING:-RING] |= ~flags & believed[: len(mine), None, None]
-        unit = (windows[:, 2:] - windows[:, :2]) / shape[::-1]
+        unit = (windows[:, 2:] - windows[:, :2]) / flags.shape[:0:-1]
         ends = wide_extents(np.concatenate([figure, filled, larger]), np.array(SHARES)) - RING
         # (N, sides, kinds, shares)
         ends = ends.reshape(3, len(mine), 4, 2).transpose(1, 2, 0, 3).reshape(len(mine), 4, 6)

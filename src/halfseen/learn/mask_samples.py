@@ -12,7 +12,9 @@ from halfseen.data.dataset import Dataset
 from halfseen.detections import GroundTruth
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import resize
+from halfseen.geometry import mirror
 from halfseen.infer.boxes import place_boxes
+from halfseen.infer.figure import Surroundings, surroundings
 from halfseen.infer.masks import beyond
 from halfseen.learn.latent import Assignment, Bag, Template, collect_bags, update
 from halfseen.learn.mask_neighbours import relative
@@ -120,8 +122,9 @@ def paste_windows(
     count: int,
     object_: int,
     rng: np.random.Generator,
-) -> Samples:
-    """An object's window as it is, and `count` times moved a little, mostly behind something.
+) -> tuple[Samples, Surroundings]:
+    """An object's window as it is, and `count` times moved a little, mostly behind something; and
+    what is around it as it is, flipped to the component's side as well.
 
     others   the boxes of the image's other objects: one may be before this one, or behind it
     Windows of detections do not fit as well as those chosen for an object; a shift of half a block
@@ -131,7 +134,16 @@ def paste_windows(
     crop = bag.crops[window.crop]
     rows, cols = shape = model.components[window.component].shape
     place = np.array([window.y]), np.array([window.x])
-    grid = place_boxes(*place, shape, [0, 0, cols, rows], descriptor, crop.scale)[0]
+    component_box = model.components[window.component].box
+    if window.mirrored:
+        component_box = mirror(component_box, cols)
+    grid, predicted = (
+        place_boxes(*place, shape, blocks, descriptor, crop.scale)[0]
+        for blocks in ([0, 0, cols, rows], component_box)
+    )
+    around = surroundings(image, grid[None], predicted[None], shape)
+    if window.mirrored:
+        around = around.mirrored()
     top, left = window.y - (rows + 1) // 2, window.x - (cols + 1) // 2
     outside = beyond(np.array([top]), np.array([left]), shape, np.array([crop.size]))[0]
     unit = (grid[2:] - grid[:2]) / [cols, rows]
@@ -167,7 +179,7 @@ def paste_windows(
             grids[0] = grids[0][..., descriptor.mirror]
         about = [np.array(object_), np.array(clean), np.array(n == 0)]
         samples.append(Samples(*(grid[None] for grid in grids + about)))
-    return Samples.stack(samples)
+    return Samples.stack(samples), around
 
 
 def _cut(
@@ -221,8 +233,9 @@ def _inside(
 
 def collect_samples(
     dataset: Dataset, model: Mixture, windows: int, seed: int
-) -> Iterator[tuple[int, Samples]]:
-    """(component, samples) of every whole object of the model's class that a window reaches.
+) -> Iterator[tuple[int, Samples, Surroundings]]:
+    """(component, samples, surroundings) of every whole object of the model's class that a window
+    reaches.
 
     windows   about how many samples there should be in all
     """
@@ -242,10 +255,10 @@ def collect_samples(
             bag, window = found
             rng = np.random.default_rng([seed, i, j])
             others = boxes_beside(dataset[i], truth.box[j])
-            samples = paste_windows(
+            samples, around = paste_windows(
                 image, boxes[j], others, bag, window, model, occluders, count, object_, rng
             )
             # One of which nothing is known to be visible cannot teach what visible looks like.
             if samples.judged[samples.first].any():
-                yield window.component, samples
+                yield window.component, samples, around
                 object_ += 1

@@ -8,6 +8,7 @@ import numpy as np
 
 from halfseen.data.dataset import Dataset
 from halfseen.features.colour import lab
+from halfseen.infer.figure import RING, Surroundings, cut_figures, without_ring
 from halfseen.infer.grouping import group
 from halfseen.infer.masks import Bools, cut_masks
 from halfseen.learn.mask_fit import Floats, Shrinkage, fit_blocks
@@ -20,6 +21,9 @@ from halfseen.model.mixture import Mixture
 LEAST_OBJECTS = 4
 # Logits beyond which no operating point is looked for.
 FURTHEST = 12.0
+# How often typical figures are looked for; and so many objects that nothing is known of count as
+# well, so that no block is figure, or ground, for certain.
+ROUNDS, DOUBT = 3, 5.0
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,13 @@ def learn_masks(
     """
     settings = settings or MaskSettings()
     parts: dict[int, list[Samples]] = {m: [] for m in range(len(model.components))}
-    for m, samples in collect_samples(dataset, model, settings.windows, seed):
+    around: dict[int, list[Surroundings]] = {m: [] for m in range(len(model.components))}
+    for m, samples, near in collect_samples(dataset, model, settings.windows, seed):
         parts[m].append(samples)
+        around[m].append(near)
     if min(map(len, parts.values())) < LEAST_OBJECTS:
         return replace(model, head=None, calibration=None)
-    weights, biases, cutoffs, responses = [], [], [], []
+    weights, biases, cutoffs, responses, figures = [], [], [], [], []
     for m, component in enumerate(model.components):
         samples = Samples.stack(parts[m])
         fitted = fit_blocks(samples, settings.shrinkage)
@@ -66,10 +72,20 @@ def learn_masks(
         biases.append(fitted.bias.astype(np.float32))
         cutoffs.append(operating_point(samples, settings))
         responses.append(mean_response(samples[samples.first], component.weights))
+        # One of each object, as the first samples are.
+        chosen = entire(samples)[samples.first]
+        figures.append(
+            typical_figure(
+                Surroundings(
+                    *(np.concatenate(part)[chosen] for part in zip(*around[m], strict=True))
+                )
+            )
+        )
     grouping = shipped_grouping() if settings.grouping else None
     head = MaskHead(
-        tuple(weights), tuple(biases), settings.alpha, tuple(cutoffs), grouping, tuple(responses)
-    )
+        tuple(weights), tuple(biases), settings.alpha, tuple(cutoffs), grouping, tuple(responses),
+        tuple(figures),
+    )  # fmt: skip
     return replace(model, head=head, calibration=None)
 
 
@@ -79,10 +95,7 @@ def operating_point(samples: Samples, settings: MaskSettings) -> float:
     Each object is judged by a head fitted to others. The smallest logit is taken at which, after
     the cut, at most `false_hidden` of the blocks of whole objects are called hidden.
     """
-    # An object that the border cuts off is not whole, and looks stranger to the head.
-    entire = samples.first & ~samples.outside.any((1, 2))
-    judged = entire if entire.sum() >= LEAST_OBJECTS else samples.first
-    whole, values = held_out(samples, judged, settings)
+    whole, values = held_out(samples, entire(samples), settings)
     colours = lab(whole.quarters.astype(np.float32))
     if settings.grouping:
         values = group(shipped_grouping(), values, colours, whole.outside)
@@ -95,6 +108,32 @@ def operating_point(samples: Samples, settings: MaskSettings) -> float:
         else:
             high = middle
     return high
+
+
+def entire(samples: Samples) -> Bools:
+    """(N,) the windows of objects as they are that the border does not cut; if these are too few,
+    of all objects. One that is cut off is not whole, and looks stranger to the head.
+    """
+    inside = samples.first & ~samples.outside.any((1, 2))
+    return inside if inside.sum() >= LEAST_OBJECTS else samples.first
+
+
+def typical_figure(around: Surroundings) -> Floats:
+    """(rows, cols): the share of whole objects in which a block is figure.
+
+    Figures are told by colours, at first with no more knowledge than that the box's middle is
+    mostly figure; where they mostly are then helps to tell them again. What one object's colours
+    leave open the others know.
+    """
+    count, rows, cols = around.box.shape
+    flags = np.ones((count, rows - 2 * RING, cols - 2 * RING), np.bool_)
+    typical = None
+    for _ in range(ROUNDS):
+        seen = cut_figures(around, flags, typical)
+        grids = without_ring(seen.grids, seen.believed)[seen.believed]
+        share = (grids.sum(0) + DOUBT / 2) / (len(grids) + DOUBT)
+        typical = np.broadcast_to(share.astype(np.float32), flags.shape)
+    return np.asarray(share, np.float32)
 
 
 def mean_response(whole: Samples, weights: Floats) -> Floats:

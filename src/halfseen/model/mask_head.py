@@ -37,6 +37,8 @@ class MaskHead:
     grouping  None if each block is judged for itself
     response  for each component (rows, cols) float32: the mean of w_i . B_i over whole objects,
               what a visible block should say for the object; () for 0
+    figure    for each component (rows, cols) float32: the share of whole objects in which a block
+              shows the object and not its background; () if that is not known
     """
 
     weights: tuple[NDArray[np.float16], ...]
@@ -45,6 +47,7 @@ class MaskHead:
     cutoff: tuple[float, ...] = ()
     grouping: Grouping | None = None
     response: tuple[NDArray[np.float32], ...] = ()
+    figure: tuple[NDArray[np.float32], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.cutoff:
@@ -77,6 +80,14 @@ class MaskHead:
                     f"a mask head's responses must be float32 and at most {LARGEST:g}; "
                     "train the model again"
                 )
+        if self.figure and [f.shape for f in self.figure] != [b.shape for b in self.bias]:
+            raise ModelError(
+                f"a mask head's figures must be {[b.shape for b in self.bias]}, "
+                f"found {[f.shape for f in self.figure]}"
+            )
+        for figure in self.figure:
+            if figure.dtype != np.float32 or not ((figure > 0) & (figure < 1)).all():
+                raise ModelError("a mask head's figures must be float32 and between 0 and 1")
         for weights, bias in zip(self.weights, self.bias, strict=True):
             if weights.ndim != 5 or weights.shape[2:4] != (SIDE, SIDE):
                 raise ModelError(

@@ -60,6 +60,8 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
             tensors[f"head.weights.{i}"] = np.ascontiguousarray(weights)
             tensors[f"head.bias.{i}"] = np.ascontiguousarray(bias)
             tensors[f"head.response.{i}"] = np.ascontiguousarray(model.head.response[i])
+        for i, figure in enumerate(model.head.figure):
+            tensors[f"head.figure.{i}"] = np.ascontiguousarray(figure)
     if model.calibration is not None:
         header["calibration"] = {"evidence": EVIDENCE, "scale": model.calibration.scale}
         tensors["calibration.bias"] = np.ascontiguousarray(model.calibration.bias)
@@ -165,8 +167,9 @@ def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
 def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) -> MaskHead:
     parts: dict[str, list[np.ndarray]] = {"weights": [], "bias": []}
     # Heads of earlier versions have none.
-    if any(name.startswith("head.response.") for name in tensors):
-        parts["response"] = []
+    for later in ("response", "figure"):
+        if any(name.startswith(f"head.{later}.") for name in tensors):
+            parts[later] = []
     for i in range(count):
         for name, found in parts.items():
             if f"head.{name}.{i}" not in tensors:
@@ -191,6 +194,7 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
         tuple(map(float, cutoff)),
         Grouping.of(grouping) if grouping else None,
         tuple(parts.get("response", [])),
+        tuple(parts.get("figure", [])),
     )
 
 
