@@ -32,6 +32,7 @@ def with_random_head(model: Mixture) -> Mixture:
             tuple(np.zeros(shape[:2], np.float32) for shape in shapes),
             1.0,
             grouping=shipped_grouping(),
+            figure=tuple(np.full(shape[:2], 0.5, np.float32) for shape in shapes),
         ),
     )
 

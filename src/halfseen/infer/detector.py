@@ -20,7 +20,8 @@ from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.calibration import LOWEST, Floats, Known, probabilities
 from halfseen.infer.figure import Typical, find_figures
 from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
-from halfseen.infer.masks import Masker, SeenLevels, with_flags
+from halfseen.infer.masks import Judged, Masker, SeenLevels, with_flags
+from halfseen.infer.missing import look_twice
 from halfseen.infer.order import hide_behind
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.refine import Seen, corrected_boxes, look, misfit
@@ -52,6 +53,23 @@ class Choice(NamedTuple):
     kept: Detections
     candidates: Detections
     suppression: Interpretation
+
+
+class Masks(NamedTuple):
+    """Detections with the flags of mask heads, those of models without a head as they were.
+
+    visible   (N,) what is visible of each says for it, if that was asked; else, and without a
+              head, 0
+    judged    for each the logits of its blocks (`Masker.masks`); None without a head
+    """
+
+    found: Detections
+    visible: Floats
+    judged: Sequence[Judged | None]
+
+    def some(self, indices: NDArray[np.int64]) -> Masks:
+        judged = [self.judged[n] for n in indices.tolist()]
+        return Masks(self.found[indices], self.visible[indices], judged)
 
 
 class Detector:
@@ -133,16 +151,18 @@ class Detector:
         order = np.argsort(-everything.score, kind="stable")
         everything, owner = everything[order], owner[order]
         found = everything[: int((everything.score >= threshold).sum())]
-        visible = None
+        masks = None
         if method in BY_FLAGS:
-            found, visible = self._with_masks(pixels, found, owner[: len(found)], seen, calibrated)
+            masks = self._with_masks(pixels, found, owner[: len(found)], seen, calibrated)
+            found = masks.found
         suppression = suppress(found, method, **settings)
         kept, own = found[suppression.indices], owner[suppression.indices]
-        if visible is None:
-            kept, visible = self._with_masks(pixels, kept, own, seen, calibrated, contract=False)
+        if masks is None:
+            masks = self._with_masks(pixels, kept, own, seen, calibrated, contract=False)
         else:
-            visible = visible[suppression.indices]
-        kept, figure = self._with_figure_and_order(pixels, kept, own)
+            masks = masks.some(suppression.indices)
+        visible = masks.visible
+        kept, figure = self._with_figure_and_order(pixels, masks, own)
         if calibrated:
             told = np.column_stack([visible, figure])
             kept = self._with_probability(kept, own, told, everything, owner)
@@ -175,7 +195,7 @@ class Detector:
         result = []
         for m, part in enumerate(candidates):
             kept = part[suppress(part, "greedy").indices]
-            kept, visible = self._with_masks(
+            kept, visible, _ = self._with_masks(
                 pixels, kept, np.full(len(kept), m), seen, asked=True, contract=False
             )
             told = np.column_stack([visible, np.zeros((len(kept), len(TOLD) - 1))])
@@ -203,7 +223,7 @@ class Detector:
         if most is not None:
             found = [part[:most] for part in found]
         return [
-            self._with_masks(pixels, part, np.full(len(part), m), seen)[0]
+            self._with_masks(pixels, part, np.full(len(part), m), seen).found
             for m, part in enumerate(found)
         ]
 
@@ -213,7 +233,14 @@ class Detector:
         """
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
         _check_size(pixels, kept)
-        return self._with_figure_and_order(pixels, kept, np.full(len(kept), model))[0]
+        owner = np.full(len(kept), model)
+        # The flags are there, but not the logits that a second look needs.
+        seen = [
+            self._levels(pixels, group) if len(kept) and model in group else SeenLevels(keep=False)
+            for group in self._groups
+        ]
+        masks = self._with_masks(pixels, kept, owner, seen, contract=False)
+        return self._with_figure_and_order(pixels, masks, owner)[0]
 
     def look_again(self, image: Image, found: Detections) -> Detections:
         """The same windows of a detector with one model, as its mask head sees them in this image.
@@ -241,8 +268,8 @@ class Detector:
             raise SettingsError("no window fits into this image: it is too small")
         owner = np.zeros(len(found), np.int64)
         found = replace(found, full=predicted_boxes(self.models[0], found))
-        again, _ = self._with_masks(pixels, found, owner, [levels], contract=False)
-        return self._with_figure_and_order(pixels, again, owner)[0]
+        masks = self._with_masks(pixels, found, owner, [levels], contract=False)
+        return self._with_figure_and_order(pixels, masks, owner)[0]
 
     def _search(
         self, pixels: NDArray[np.uint8], threshold: float, most: int | None = None
@@ -309,15 +336,16 @@ class Detector:
         seen: list[SeenLevels],
         asked: bool = False,
         contract: bool = True,
-    ) -> tuple[Detections, Floats]:
-        """The detections, each of the model that owns it, with the flags of the mask heads; and,
-        if it is asked, what is visible of each says for it (`visible_evidence`), 0 without a head.
+    ) -> Masks:
+        """The detections, each of the model that owns it, with the flags of the mask heads.
 
+        asked      also what is visible of each says for it
         contract   also `visible`, the box around the flags; not needed where figures follow
         """
         visible = np.zeros(len(found))
+        judged: list[Judged | None] = [None] * len(found)
         if not any(self._maskers):
-            return found, visible
+            return Masks(found, visible, judged)
         flags = list(found.visibility)
         masked = False
         for group, looked in zip(self._groups, seen, strict=True):
@@ -328,21 +356,26 @@ class Detector:
                 for m, masker in heads:
                     mine = np.flatnonzero(owner == m)
                     scales = np.array(looked.scales)
-                    for n, grid, says in masker.masks(found[mine], features, scales, pixels, asked):
+                    for n, grid, says, logits in masker.masks(
+                        found[mine], features, scales, pixels, asked
+                    ):
                         flags[mine[n]], visible[mine[n]] = grid, says
+                        judged[mine[n]] = Judged(logits, masker.head.alpha)
         if masked:
             found = (
                 with_flags(found, flags) if contract else replace(found, visibility=tuple(flags))
             )
-        return found, visible
+        return Masks(found, visible, judged)
 
     def _with_figure_and_order(
-        self, pixels: NDArray[np.uint8], found: Detections, owner: NDArray[np.int64]
+        self, pixels: NDArray[np.uint8], masks: Masks, owner: NDArray[np.int64]
     ) -> tuple[Detections, Floats]:
-        """The detections with their figures and the boxes of these, and less of those that stand
-        behind others, if mask heads tell what of them is hidden. Those of models without a head are
-        all figure. And (N, 2) what the figures tell: see `evidence`.
+        """The detections with their figures and the boxes of these, and less of what is not where
+        it typically is, and of those that stand behind others, if mask heads tell what of them is
+        hidden. Those of models without a head are all figure. And (N, 2) what the figures tell: see
+        `evidence`.
         """
+        found = masks.found
         told = np.zeros((len(found), len(TOLD) - 1))
         if not any(self._maskers):
             return found, told
@@ -355,6 +388,13 @@ class Detector:
         boxes[mine], told[mine] = corrected_boxes(masked, seen.away), _told_by_figures(seen)
         for n, grid in zip(mine, seen.figures, strict=True):
             figure[n] = grid
+        judged = [masks.judged[n] for n in mine]
+        twice = list(found.visibility)
+        for n, grid in zip(
+            mine, look_twice(pixels, masked, seen.figures, typical, judged), strict=True
+        ):
+            twice[n] = grid
+        found = replace(found, visibility=tuple(twice))
         flags = hide_behind(replace(found, figure=tuple(figure)), mine)
         behind = [n for n in mine if flags[n] is not found.visibility[n]]
         if behind:

@@ -54,6 +54,11 @@ class Surroundings(NamedTuple):
     ground: Bools
     place: NDArray[np.float32]
 
+    def some(self, index: NDArray[np.int64] | Bools) -> Surroundings:
+        """Those of some of the windows."""
+        colours, known, box, ground, place = self
+        return Surroundings(colours[index], known[index], box[index], ground[index], place[index])
+
     def mirrored(self) -> Surroundings:
         colours, known, box, ground, place = self
         side = np.s_[:, :, ::-1]

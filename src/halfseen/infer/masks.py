@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,17 @@ CHUNK = 1024
 FAR = 30.0
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
+
+
+class Judged(NamedTuple):
+    """What a mask head says of the blocks of one detection, before the cut.
+
+    logits   (rows, cols), above 0 where they look hidden, NaN outside the level
+    alpha    of the cut
+    """
+
+    logits: Floats
+    alpha: float
 
 
 class Masker:
@@ -62,9 +73,10 @@ class Masker:
         scales: NDArray[np.float64],
         pixels: NDArray[np.uint8],
         asked: bool = False,
-    ) -> Iterator[tuple[int, Bools, float]]:
-        """(n, flags, evidence) of each detection that lies in one of the levels whose features are
-        given: what is visible of it, and, if that is asked, what this says for the object, else 0.
+    ) -> Iterator[tuple[int, Bools, float, Floats]]:
+        """(n, flags, evidence, logits) of each detection that lies in one of the levels whose
+        features are given: what is visible of it; if that is asked, what this says for the object,
+        else 0; and the logits of `judge`, NaN for blocks outside the level.
         """
         from halfseen.infer.mask_kernels import block_colours, block_responses, hidden_logits
 
@@ -95,7 +107,8 @@ class Masker:
                 if asked:
                     excess = responses[side] - self.head.response[index]
                     says = visible_evidence(judged, excess, outside)
-                yield from zip(some.tolist(), flags, says.tolist(), strict=True)
+                judged[outside] = np.nan
+                yield from zip(some.tolist(), flags, says.tolist(), judged[side], strict=True)
 
     def typical_figures(self, found: Detections) -> list[Floats | None]:
         """Of each detection in what share of whole objects a block is figure; None if unknown."""
@@ -174,7 +187,18 @@ def judge(
     """
     if head.grouping is not None:
         logits = group(head.grouping, logits, quarters, outside)
-    return logits - np.float32(head.cutoff[component])
+    return reluctant(logits - np.float32(head.cutoff[component]), outside)
+
+
+def reluctant(logits: Floats, outside: Bools) -> Floats:
+    """Logits (N, rows, cols), less the share of the window that they hold for hidden.
+
+    Where much looks hidden the head is also more often wrong: each block has to show a little more.
+    """
+    inside = ~outside
+    hidden = inside / (1 + np.exp(np.clip(-logits, -FAR, FAR)))
+    share = hidden.sum((1, 2)) / np.maximum(inside.sum((1, 2)), 1)
+    return np.asarray(logits - share[:, None, None], np.float32)
 
 
 def visible_evidence(judged: Floats, excess: Floats, outside: Bools) -> NDArray[np.float64]:

@@ -10,7 +10,8 @@ from halfseen.data.dataset import Dataset
 from halfseen.features.colour import lab
 from halfseen.infer.figure import RING, Surroundings, cut_figures, without_ring
 from halfseen.infer.grouping import group
-from halfseen.infer.masks import Bools, cut_masks
+from halfseen.infer.masks import Bools, cut_masks, reluctant
+from halfseen.infer.missing import hide_missing
 from halfseen.learn.mask_fit import Floats, Shrinkage, fit_blocks
 from halfseen.learn.mask_samples import Samples, collect_samples
 from halfseen.model.grouping import shipped_grouping
@@ -70,17 +71,11 @@ def learn_masks(
         fitted = fit_blocks(samples, settings.shrinkage)
         weights.append(fitted.weights.astype(np.float16))
         biases.append(fitted.bias.astype(np.float32))
-        cutoffs.append(operating_point(samples, settings))
         responses.append(mean_response(samples[samples.first], component.weights))
         # One of each object, as the first samples are.
-        chosen = entire(samples)[samples.first]
-        figures.append(
-            typical_figure(
-                Surroundings(
-                    *(np.concatenate(part)[chosen] for part in zip(*around[m], strict=True))
-                )
-            )
-        )
+        near = Surroundings(*(np.concatenate(part) for part in zip(*around[m], strict=True)))
+        figures.append(typical_figure(near.some(entire(samples)[samples.first])))
+        cutoffs.append(operating_point(samples, near, figures[-1], settings))
     grouping = shipped_grouping() if settings.grouping else None
     head = MaskHead(
         tuple(weights), tuple(biases), settings.alpha, tuple(cutoffs), grouping, tuple(responses),
@@ -89,25 +84,47 @@ def learn_masks(
     return replace(model, head=head, calibration=None)
 
 
-def operating_point(samples: Samples, settings: MaskSettings) -> float:
+def operating_point(
+    samples: Samples, around: Surroundings, typical: Floats, settings: MaskSettings
+) -> float:
     """The logit above which a block counts as hidden, from held-out objects.
 
+    around    of each object, in their order
+    typical   (rows, cols) their typical figure
     Each object is judged by a head fitted to others. The smallest logit is taken at which, after
-    the cut, at most `false_hidden` of the blocks of whole objects are called hidden.
+    the cut and a second look, at most `false_hidden` of the blocks of whole objects are called
+    hidden.
     """
     whole, values = held_out(samples, entire(samples), settings)
+    around = around.some(np.searchsorted(samples.object[samples.first], whole.object))
     colours = lab(whole.quarters.astype(np.float32))
     if settings.grouping:
         values = group(shipped_grouping(), values, colours, whole.outside)
     low, high = -FURTHEST, FURTHEST
     for _ in range(16):
         middle = (low + high) / 2
-        flags = cut_masks(values - np.float32(middle), colours, whole.outside, settings.alpha)
+        logits = reluctant(values - np.float32(middle), whole.outside)
+        flags = looked_at_twice(logits, colours, whole.outside, around, typical, settings.alpha)
         if false_hidden(flags, whole) > settings.false_hidden:
             low = middle
         else:
             high = middle
     return high
+
+
+def looked_at_twice(
+    logits: Floats, quarters: Floats, outside: Bools, around: Surroundings, typical: Floats,
+    alpha: float,
+) -> Bools:  # fmt: skip
+    """(N, rows, cols) flags of windows, as detections have them."""
+    flags = cut_masks(logits, quarters, outside, alpha)
+    usual = np.broadcast_to(typical, flags.shape)
+    seen = cut_figures(around, flags, usual)
+    figure = without_ring(seen.grids, seen.believed)
+    colours = np.ascontiguousarray(around.colours[:, RING:-RING, RING:-RING])
+    return hide_missing(
+        np.where(outside, np.float32(np.nan), logits), flags, figure, usual, colours, alpha
+    )
 
 
 def entire(samples: Samples) -> Bools:

@@ -132,7 +132,7 @@ class Remembering(Detector):
         levels = self.levels(m)
         scales = np.array([(plan.scale_x, plan.scale_y) for plan, _ in levels])
         seen = masker.masks(found, dict(enumerate(f for _, f in levels)), scales, image)
-        flags = {n: grid for n, grid, _ in seen}
+        flags = {n: grid for n, grid, *_ in seen}
         return with_flags(found, [flags[n] for n in range(len(found))])
 
     def _make(
