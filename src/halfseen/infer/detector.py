@@ -18,10 +18,9 @@ from halfseen.errors import SettingsError
 from halfseen.features.pyramid import Level, LevelPlan
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.calibration import LOWEST, Floats, Known, probabilities
-from halfseen.infer.figure import Typical, find_figures
+from halfseen.infer.figure import find_figures
 from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
 from halfseen.infer.masks import Judged, Masker, SeenLevels, with_flags
-from halfseen.infer.missing import look_twice
 from halfseen.infer.order import hide_behind
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.refine import Seen, corrected_boxes, look, misfit
@@ -200,7 +199,8 @@ class Detector:
             )
             told = np.column_stack([visible, np.zeros((len(kept), len(TOLD) - 1))])
             if masker := self._maskers[m]:
-                by_figures = look(pixels, kept, masker.typical_figures(kept))
+                pairs = zip(kept.component.tolist(), kept.mirrored.tolist(), strict=True)
+                by_figures = look(pixels, kept, [masker.typical_figure(*pair) for pair in pairs])
                 told[:, 1:] = _told_by_figures(by_figures)
                 kept = with_flags(kept, kept.visibility, corrected_boxes(kept, by_figures.away))
             result.append(Known(kept, part, told))
@@ -356,9 +356,8 @@ class Detector:
                 for m, masker in heads:
                     mine = np.flatnonzero(owner == m)
                     scales = np.array(looked.scales)
-                    for n, grid, says, logits in masker.masks(
-                        found[mine], features, scales, pixels, asked
-                    ):
+                    own = found[mine] if len(mine) < len(found) else found
+                    for n, grid, says, logits in masker.masks(own, features, scales, pixels, asked):
                         flags[mine[n]], visible[mine[n]] = grid, says
                         judged[mine[n]] = Judged(logits, masker.head.alpha)
         if masked:
@@ -379,43 +378,35 @@ class Detector:
         told = np.zeros((len(found), len(TOLD) - 1))
         if not any(self._maskers):
             return found, told
-        figure = [np.ones_like(grid) for grid in found.visibility]
         mine = [n for n, m in enumerate(owner.tolist()) if self._maskers[m]]
+        figure = list(found.visibility)
+        for n in set(range(len(found))).difference(mine):
+            figure[n] = np.ones_like(figure[n])
         boxes = found.full.copy()
         masked = found[mine] if len(mine) < len(found) else found
-        typical = self._typical_figures(masked, owner[mine])
-        seen = look(pixels, masked, typical)
+        typical = [
+            masker.typical_figure(component, mirrored) if (masker := self._maskers[m]) else None
+            for m, component, mirrored in zip(
+                owner[mine].tolist(), masked.component.tolist(), masked.mirrored.tolist(),
+                strict=True,
+            )
+        ]  # fmt: skip
+        seen = look(pixels, masked, typical, [masks.judged[n] for n in mine])
         boxes[mine], told[mine] = corrected_boxes(masked, seen.away), _told_by_figures(seen)
-        for n, grid in zip(mine, seen.figures, strict=True):
-            figure[n] = grid
-        judged = [masks.judged[n] for n in mine]
-        twice = list(found.visibility)
-        for n, grid in zip(
-            mine, look_twice(pixels, masked, seen.figures, typical, judged), strict=True
-        ):
-            twice[n] = grid
-        found = replace(found, visibility=tuple(twice))
-        flags = hide_behind(replace(found, figure=tuple(figure)), mine)
-        behind = [n for n in mine if flags[n] is not found.visibility[n]]
+        visible = list(found.visibility)
+        for n, grid, flags in zip(mine, seen.figures, seen.flags, strict=True):
+            figure[n], visible[n] = grid, flags
+        found = replace(found, visibility=tuple(visible), figure=tuple(figure))
+        shown = hide_behind(found, mine)
+        behind = [n for n in mine if shown[n] is not found.visibility[n]]
         if behind:
             # What is hidden now was taken for a part of them. Their boxes stay as they are: the
             # calibration has learnt from detections one by one.
             usual = [grid for n, grid in zip(mine, typical, strict=True) if n in behind]
-            again = find_figures(pixels, replace(found, visibility=flags)[behind], usual)
+            again = find_figures(pixels, replace(found, visibility=shown)[behind], usual)
             for n, grid in zip(behind, again, strict=True):
                 figure[n] = grid
-        return with_flags(found, flags, boxes, figure=tuple(figure)), told
-
-    def _typical_figures(self, found: Detections, owner: NDArray[np.int64]) -> list[Typical]:
-        """What is known of the figures of detections of models with mask heads."""
-        typical: list[Typical] = [None] * len(found)
-        for m in set(owner.tolist()):
-            mine = np.flatnonzero(owner == m)
-            masker = self._maskers[m]
-            if masker is not None:
-                for n, grid in zip(mine.tolist(), masker.typical_figures(found[mine]), strict=True):
-                    typical[n] = grid
-        return typical
+        return with_flags(found, shown, boxes, figure=tuple(figure)), told
 
     def _with_probability(
         self,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from halfseen.detections import Detections
 from halfseen.features.colour import lab
 from halfseen.infer.masks import contrast_edges
-from halfseen.infer.visibility import infer_visibility
+from halfseen.infer.visibility import best_flags
 
 # Blocks around the window whose colours are looked at as well, and how far from the box they are
 # its ground, in blocks: most of the ground lies there, and little that is like the object.
@@ -39,9 +39,10 @@ Typical = NDArray[np.float32] | None
 
 
 class Surroundings(NamedTuple):
-    """The blocks of N windows and of RING around them, each (N, rows + 2 RING, cols + 2 RING).
+    """The blocks of windows in K N boxes, one of each window, then another of each; and of RING
+    around them: (K N, rows + 2 RING, cols + 2 RING).
 
-    colours  (..., 3): mean colours in Lab
+    colours  (N, ..., 3): mean colours in Lab
     known    bool: within the image
     box      bool: mostly within the window's box
     ground   bool: near the box, but not in it
@@ -55,7 +56,7 @@ class Surroundings(NamedTuple):
     place: NDArray[np.float32]
 
     def some(self, index: NDArray[np.int64] | Bools) -> Surroundings:
-        """Those of some of the windows."""
+        """Those of some windows with one box."""
         colours, known, box, ground, place = self
         return Surroundings(colours[index], known[index], box[index], ground[index], place[index])
 
@@ -145,7 +146,7 @@ def surroundings(
     colours = lab(block_colours(pixels, around, rows, cols))
     count = len(boxes) // max(len(windows), 1)
     if count > 1:
-        colours, around, unit = (np.concatenate([part] * count) for part in (colours, around, unit))
+        around, unit = (np.concatenate([part] * count) for part in (around, unit))
     known_x, near_x, within_x, place_x = _along(
         around[:, 0], unit[:, 0], cols, boxes[:, ::2], pixels.shape[1]
     )
@@ -169,6 +170,9 @@ def cut_figures(around: Surroundings, flags: Bools, typical: Typical = None) -> 
 
     inner = np.s_[:, RING:-RING, RING:-RING]
     edges = contrast_edges(around.colours)
+    count = len(around.box) // max(len(around.colours), 1)
+    if count > 1:
+        edges = np.concatenate([edges[0]] * count), np.concatenate([edges[1]] * count)
     hidden = np.zeros_like(around.box)
     hidden[inner] = ~flags
     neither = ~around.known | (hidden & around.box)
@@ -182,7 +186,7 @@ def cut_figures(around: Surroundings, flags: Bools, typical: Typical = None) -> 
     figure = np.where(inside, usual, 0)
     unary = colour_evidence(around.colours, figure, around.ground, inside, WIDTH, UNSEEN)
     unary += np.where(around.box, prior, -NEVER)
-    _, grids = infer_visibility(unary, 0.0, ALPHA, neither, edges)
+    grids = best_flags(unary, ALPHA, neither, edges)
     enough = grids.sum((1, 2)) > LEAST * inside.sum((1, 2))
     believed = enough & around.ground.any((1, 2))
     return Figures(grids, believed, np.where(believed, mean_on_outline(grids, *edges), FAINT))

@@ -49,6 +49,22 @@ def hidden_logits(
     return out
 
 
+@njit(cache=True, nogil=True)
+def hidden_share(logits: Floats, outside: NDArray[np.bool_]) -> Floats:
+    """(N,): the mean probability of being hidden of the blocks that are not outside."""
+    count, rows, cols = logits.shape
+    out = np.zeros(count, np.float32)
+    for n in range(count):
+        total, inside = 0.0, 0
+        for i in range(rows):
+            for j in range(cols):
+                if not outside[n, i, j]:
+                    total += 1 / (1 + np.exp(-np.float64(logits[n, i, j])))
+                    inside += 1
+        out[n] = total / max(inside, 1)
+    return out
+
+
 @njit(cache=True, nogil=True, fastmath=True)
 def block_responses(features: Floats, top: Places, left: Places, weights: Floats) -> Floats:
     """(N, rows, cols): weights_i . block i of N windows of a level; 0 for a block beyond it."""
@@ -113,37 +129,44 @@ def colour_evidence(
     width: float,
     unseen: float,
 ) -> Floats:
-    """(N, rows, cols): log of the density of a block's colour in the figure over the ground's.
+    """(K N, rows, cols): log of the density of a block's colour in the figure over the ground's.
 
     The densities are means of exp(-d^2 / (2 width^2)) over the other blocks, weighted by `figure`
-    and `ground`, plus `unseen`; d is the distance of colours (N, rows, cols, 3). 0 where not asked.
+    and `ground`, plus `unseen`; 0 where not asked. d is the distance of colours (N, rows, cols, 3):
+    of each window there are K figures and grounds, first one of all windows, then another of all.
     """
-    count, rows, cols = figure.shape
-    size = rows * cols
+    windows, rows, cols = colours.shape[:3]
+    size, count = rows * cols, len(figure) // max(len(colours), 1)
     # (1 - y + y^2 / 2)^1024 with y = x / 1024 for exp(-x): good to 1e-6 where it is not next to
     # nothing, and ten squarings are done for many blocks at once.
     scale = np.float32(1 / (2 * width * width * 1024))
-    out = np.zeros((count, rows, cols), np.float32)
-    first, second, third = np.empty((3, size), np.float32)
-    weight, behind = np.empty((2, size), np.float32)
-    for n in range(count):
+    out = np.zeros((count * windows, rows, cols), np.float32)
+    first, second, third, alike = np.empty((4, size), np.float32)
+    weight, behind = np.empty((count, size), np.float32), np.empty((count, size), np.float32)
+    total, number = np.empty(count, np.float32), np.empty(count, np.float32)
+    for n in range(windows):
         # Blocks that are neither have no say.
-        counted, total, number = 0, np.float32(0), np.float32(0)
+        counted = 0
+        total[:], number[:] = 0, 0
         for i in range(rows):
             for j in range(cols):
-                if figure[n, i, j] > 0 or ground[n, i, j]:
+                some = False
+                for k in range(count):
+                    m = k * windows + n
+                    weight[k, counted], behind[k, counted] = figure[m, i, j], ground[m, i, j]
+                    total[k] += weight[k, counted]
+                    number[k] += behind[k, counted]
+                    some |= figure[m, i, j] > 0 or ground[m, i, j]
+                if some:
                     first[counted], second[counted], third[counted] = colours[n, i, j]
-                    weight[counted], behind[counted] = figure[n, i, j], ground[n, i, j]
-                    total += weight[counted]
-                    number += behind[counted]
                     counted += 1
-        total, number = max(total, np.float32(1e-6)), max(number, np.float32(1))
         for p in range(size):
             i, j = p // cols, p % cols
-            if not asked[n, i, j]:
+            wanted = False
+            for k in range(count):
+                wanted |= asked[k * windows + n, i, j]
+            if not wanted:
                 continue
-            # The block itself does not count.
-            near, far = -figure[n, i, j], -np.float32(ground[n, i, j])
             light, green, blue = colours[n, i, j]
             for q in range(counted):
                 y = scale * (
@@ -161,10 +184,19 @@ def colour_evidence(
                 like *= like
                 like *= like
                 like *= like
-                near += like * weight[q]
-                far += like * behind[q]
-            here, there = max(far, np.float32(0)) / number, max(near, np.float32(0)) / total
-            out[n, i, j] = np.log((there + unseen) / (here + unseen))
+                alike[q] = like
+            for k in range(count):
+                m = k * windows + n
+                if not asked[m, i, j]:
+                    continue
+                # The block itself does not count.
+                near, far = -figure[m, i, j], -np.float32(ground[m, i, j])
+                for q in range(counted):
+                    near += alike[q] * weight[k, q]
+                    far += alike[q] * behind[k, q]
+                here = max(far, np.float32(0)) / max(number[k], np.float32(1))
+                there = max(near, np.float32(0)) / max(total[k], np.float32(1e-6))
+                out[m, i, j] = np.log((there + unseen) / (here + unseen))
     return out
 
 

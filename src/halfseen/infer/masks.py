@@ -17,7 +17,7 @@ from halfseen.features.pyramid import Level
 from halfseen.geometry import Boxes
 from halfseen.infer.boxes import contract, extent
 from halfseen.infer.grouping import group
-from halfseen.infer.visibility import infer_visibility
+from halfseen.infer.visibility import best_flags
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 
@@ -81,7 +81,7 @@ class Masker:
         from halfseen.infer.mask_kernels import block_colours, block_responses, hidden_logits
 
         levels = self._levels(found, scales)
-        given = np.isin(levels, list(features))
+        given = np.array([level in features for level in levels.tolist()], np.bool_)
         for (index, mirrored), (weights, bias, template) in self.templates.items():
             mine = np.flatnonzero(given & (found.component == index) & (found.mirrored == mirrored))
             # A mirror image is judged from the component's side.
@@ -110,16 +110,11 @@ class Masker:
                 judged[outside] = np.nan
                 yield from zip(some.tolist(), flags, says.tolist(), judged[side], strict=True)
 
-    def typical_figures(self, found: Detections) -> list[Floats | None]:
-        """Of each detection in what share of whole objects a block is figure; None if unknown."""
+    def typical_figure(self, component: int, mirrored: bool) -> Floats | None:
+        """(rows, cols): in what share of whole objects a block is figure; None if unknown."""
         if not self.head.figure:
-            return [None] * len(found)
-        return [
-            self.head.figure[component][:, :: -1 if mirrored else 1]
-            for component, mirrored in zip(
-                found.component.tolist(), found.mirrored.tolist(), strict=True
-            )
-        ]
+            return None
+        return self.head.figure[component][:, :: -1 if mirrored else 1]
 
     def _levels(self, found: Detections, scales: NDArray[np.float64]) -> NDArray[np.int64]:
         """(N,) which of the levels of these scales (L, 2) each detection comes from."""
@@ -195,10 +190,9 @@ def reluctant(logits: Floats, outside: Bools) -> Floats:
 
     Where much looks hidden the head is also more often wrong: each block has to show a little more.
     """
-    inside = ~outside
-    hidden = inside / (1 + np.exp(np.clip(-logits, -FAR, FAR)))
-    share = hidden.sum((1, 2)) / np.maximum(inside.sum((1, 2)), 1)
-    return np.asarray(logits - share[:, None, None], np.float32)
+    from halfseen.infer.mask_kernels import hidden_share
+
+    return logits - hidden_share(logits, outside)[:, None, None]
 
 
 def visible_evidence(judged: Floats, excess: Floats, outside: Bools) -> NDArray[np.float64]:
@@ -219,8 +213,7 @@ def cut_masks(logits: Floats, quarters: Floats, outside: Bools, alpha: float) ->
     colours = (
         upper[:, :, ::2] + upper[:, :, 1::2] + lower[:, :, ::2] + lower[:, :, 1::2]
     ) * np.float32(0.25)
-    _, flags = infer_visibility(-logits, 0.0, alpha, outside, contrast_edges(colours))
-    return flags
+    return best_flags(-logits, alpha, outside, contrast_edges(colours))
 
 
 def contrast_edges(colours: Floats) -> tuple[Floats, Floats]:

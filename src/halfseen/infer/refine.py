@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from halfseen.detections import Detections
 from halfseen.geometry import Boxes
-from halfseen.infer.figure import RING, Typical, alike, figure_grids, without_ring
+from halfseen.infer.figure import (
+    RING,
+    Typical,
+    alike,
+    cut_figures,
+    surroundings,
+    without_ring,
+)
+from halfseen.infer.masks import Judged
+from halfseen.infer.missing import hide_missing
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -33,6 +42,7 @@ FARTHEST = 0.4
 SIDE = (0.0754, 0.0016, 0.3301, 0.2383, 0.4416, -0.0427, -0.0138)
 TOP = (0.1757, -0.1308, 0.2932, 0.1734, 0.5832, -0.1641, 0.0168)
 BOTTOM = (0.0120, -0.1378, 0.3482, 0.2654, 0.6473, -0.1835, 0.0062)
+WEIGHTS = np.array([SIDE, TOP, SIDE, BOTTOM])
 
 
 class Seen(NamedTuple):
@@ -43,16 +53,18 @@ class Seen(NamedTuple):
              the image: by the figure that is visible, by the figure and all that is hidden, and by
              the figure of the larger box; each for both of SHARES
     outline  (N,) how faint the outline of the figure is: see `figure.Figures`
+    flags    for each (rows, cols) bool: what is visible, after a second look if one was asked for
     """
 
     figures: tuple[Bools, ...]
     away: Floats
     outline: Floats
+    flags: tuple[Bools, ...]
 
 
 def corrected_boxes(found: Detections, away: Floats) -> Boxes:
     """(N, 4): the full boxes of detections, corrected by where the object was seen to end."""
-    return correct(found, away, np.array([SIDE, TOP, SIDE, BOTTOM]))
+    return correct(found, away, WEIGHTS)
 
 
 def misfit(away: Floats) -> Floats:
@@ -64,23 +76,37 @@ def misfit(away: Floats) -> Floats:
 
 
 def look(
-    pixels: NDArray[np.uint8], found: Detections, typical: Sequence[Typical] | None = None
+    pixels: NDArray[np.uint8],
+    found: Detections,
+    typical: Sequence[Typical] | None = None,
+    judged: Sequence[Judged | None] | None = None,
 ) -> Seen:
-    """What the figures of detections tell; see `find_figures`."""
+    """What the figures of detections tell.
+
+    typical   see `find_figures`
+    judged    what mask heads said of them: asks for a second look (`hide_missing`)
+    """
     from halfseen.infer.mask_kernels import wide_extents
 
-    figures, clipped = list(found.visibility), found.clipped
+    figures, clipped, visible = list(found.visibility), found.clipped, list(found.visibility)
     away, outline = np.zeros((len(found), 4, 6)), np.zeros(len(found))
     for mine, flags, usual in alike(found, typical):
         windows, boxes = found.window[mine], found.full[mine]
         both = np.concatenate(
             [boxes, boxes - GROWN / 2 * INWARDS * (boxes[:, HIGH] - boxes[:, LOW])]
         )
-        grids, believed, faint = figure_grids(pixels, windows, both, flags, usual)
+        around = surroundings(pixels, windows, both, flags.shape[1:])
+        grids, believed, faint = cut_figures(around, np.concatenate([flags] * 2), usual)
         outline[mine] = faint[: len(mine)]
         figure, larger = grids[: len(mine)], grids[len(mine) :]
-        for n, grid in zip(mine, without_ring(figure, believed[: len(mine)]), strict=True):
+        shown = without_ring(figure, believed[: len(mine)])
+        for n, grid in zip(mine, shown, strict=True):
             figures[n] = grid
+        if judged is not None and usual is not None:
+            colours = around.colours[: len(mine), RING:-RING, RING:-RING]
+            again = _look_twice([judged[n] for n in mine], flags, shown, usual, colours)
+            for n, grid in zip(mine, again, strict=True):
+                visible[n] = grid
         grids &= believed[:, None, None]
         filled = figure.copy()
         filled[:, RING:-RING, RING:-RING] |= ~flags & believed[: len(mine), None, None]
@@ -93,7 +119,26 @@ def look(
         away[mine] = ends * (scale * unit[:, LOW])[..., None] + (scale * begin)[..., None]
     # A figure that is not believed says nothing.
     away[np.isnan(away)] = 0
-    return Seen(tuple(figures), away, outline)
+    return Seen(tuple(figures), away, outline, tuple(visible))
+
+
+def _look_twice(
+    judged: Sequence[Judged | None],
+    flags: Bools,
+    figure: Bools,
+    typical: NDArray[np.float32],
+    colours: NDArray[np.float32],
+) -> Bools:
+    """The flags (N, rows, cols) of windows after a second look, if something was said of them."""
+    after = flags.copy()
+    alphas = {said.alpha for said in judged if said is not None}
+    for alpha in alphas:
+        mine = [n for n, said in enumerate(judged) if said is not None and said.alpha == alpha]
+        logits = np.stack([said.logits for said in judged if said and said.alpha == alpha])
+        after[mine] = hide_missing(
+            logits, flags[mine], figure[mine], typical[mine], colours[mine], alpha
+        )
+    return after
 
 
 def correct(found: Detections, away: Floats, weights: Floats) -> Boxes:

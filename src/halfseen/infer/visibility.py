@@ -78,6 +78,19 @@ def trusted(grids: Floats, u: float, alpha: float, hidden: NDArray[np.bool_]) ->
     return grids, np.full(len(grids), u), alpha, hidden, none[:, :, 1:], none[:, 1:]
 
 
+def best_flags(
+    unary: Floats, alpha: float, hidden: NDArray[np.bool_], edges: tuple[Floats, Floats]
+) -> NDArray[np.bool_]:
+    """The flags of `infer_visibility` with u = 0, for parts that need no check, with contrast."""
+    whole = np.ascontiguousarray
+    none = np.zeros(len(unary))
+    scores, flags = solve(
+        (whole(unary), none, alpha, whole(hidden), whole(edges[0]), whole(edges[1]))
+    )
+    _require_finite(scores)
+    return flags
+
+
 def solve(problem: Problem) -> tuple[Floats, NDArray[np.bool_]]:
     """Scores and flags, as `infer_visibility` gives them."""
     from halfseen.infer.kernels import solve_grids
