@@ -17,7 +17,7 @@ from halfseen.features.fhog import Fhog
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import mirror
 from halfseen.infer import detector as detecting
-from halfseen.infer import masks
+from halfseen.infer import masks, refine
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.mask_kernels import block_colours, block_responses, hidden_logits
 from halfseen.infer.masks import contrast_edges, cut_masks, visible_evidence
@@ -175,9 +175,10 @@ def test_candidates_and_kept_detections_have_the_same_masks(
 ) -> None:
     """Also where two models of one name look at once: each detection has its own model's flags.
 
-    But for what stands before others, which is looked at apart.
+    But for what stands before others, or is missing, which are looked at apart.
     """
     monkeypatch.setattr(detecting, "hide_behind", lambda found, _: found.visibility)
+    monkeypatch.setattr(refine, "hide_missing", lambda _, flags, *__: flags)
     image = render_scenes(1, seed=5, classes=["car"]).image(0)
     detector = hs.Detector([random_head(headless(), 1), random_head(headless(), 2)])
     candidates = detector.candidates_by_model(image, -1.5)

@@ -1,0 +1,128 @@
+"""The second look: what is typical and missing is the likelier hidden, by an exact cut."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import halfseen as hs
+from halfseen.data.scenes import render_scenes
+from halfseen.infer import missing
+from halfseen.infer.masks import contrast_edges, reluctant
+from halfseen.infer.missing import hide_missing
+from halfseen.infer.visibility import best_flags, infer_visibility
+from test_masks import headless, random_head
+
+
+def some_windows(seed: int, count: int = 1, shape: tuple[int, int] = (3, 4)):  # type: ignore[no-untyped-def]
+    rng = np.random.default_rng(seed)
+    size = (count, *shape)
+    logits = rng.normal(-1, 2, size).astype(np.float32)
+    logits[rng.random(size) < 0.1] = np.nan
+    colours = rng.normal(0, 10, (*size, 3)).astype(np.float32)
+    outside = np.isnan(logits)
+    flags = best_flags(-np.nan_to_num(logits), 0.7, outside, contrast_edges(colours))
+    figure = rng.random(size) < 0.6
+    return logits, flags, figure, rng.uniform(0.05, 0.95, size).astype(np.float32), colours
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_second_cut_is_the_best_of_all(seed: int) -> None:
+    """Against every choice of the blocks of a small window."""
+    logits, flags, figure, typical, colours = (part[0] for part in some_windows(seed))
+    across, down = (edges[0].astype(np.float64) for edges in contrast_edges(colours[None]))
+    inside = ~np.isnan(logits)
+    unary = np.nan_to_num(logits) + missing.MISSING * typical * (flags & ~figure)
+    values = {}
+    for choice in itertools.product([False, True], repeat=int(inside.sum())):
+        v = np.zeros(logits.shape, bool)
+        v[inside] = choice
+        cut = (across * (v[:, 1:] != v[:, :-1]) * inside[:, 1:] * inside[:, :-1]).sum()
+        cut += (down * (v[1:] != v[:-1]) * inside[1:] * inside[:-1]).sum()
+        values[choice] = (unary * v).sum() + 0.7 * cut
+    best = np.zeros(logits.shape, bool)
+    best[inside] = min(values, key=lambda choice: values[choice])
+    found = hide_missing(*(part[None] for part in (logits, flags, figure, typical, colours)), 0.7)
+    expected = flags & best if (flags & best).any() else flags
+    np.testing.assert_array_equal(found[0], expected)
+
+
+def test_what_was_hidden_stays_so_and_something_stays_visible() -> None:
+    logits, flags, figure, typical, colours = some_windows(0, 200)
+    found = hide_missing(logits, flags, figure, typical, colours, 0.7)
+    assert not (found & ~flags).any()
+    assert (found != flags).any()
+    assert (found.any((1, 2)) == flags.any((1, 2))).all()
+    # Where all is figure nothing is missing.
+    same = hide_missing(logits, flags, np.ones_like(figure), typical, colours, 0.7)
+    np.testing.assert_array_equal(same, flags)
+    hopeless = hide_missing(np.full((1, 2, 2), -0.1, np.float32), np.ones((1, 2, 2), bool),
+                            np.zeros((1, 2, 2), bool), np.full((1, 2, 2), 0.9, np.float32),
+                            np.zeros((1, 2, 2, 3), np.float32), 0.7)  # fmt: skip
+    assert hopeless.all()
+
+
+def test_trusted_flags_are_those_of_infer_visibility() -> None:
+    logits, *_, colours = some_windows(1, 50)
+    outside, edges = np.isnan(logits), contrast_edges(colours)
+    unary = -np.nan_to_num(logits)
+    _, expected = infer_visibility(unary, 0.0, 0.7, outside, edges)
+    np.testing.assert_array_equal(best_flags(unary, 0.7, outside, edges), expected)
+    turned = best_flags(
+        unary[:, :, ::-1],
+        0.7,
+        outside[:, :, ::-1],
+        tuple(e[:, :, ::-1] for e in edges),  # type: ignore[arg-type]
+    )
+    np.testing.assert_array_equal(turned[:, :, ::-1], expected)
+    with pytest.raises(hs.HalfseenError, match="finite"):
+        best_flags(np.full((1, 2, 2), np.inf, np.float32), 0.7, np.zeros((1, 2, 2), bool),
+                   (np.ones((1, 2, 1), np.float32), np.ones((1, 1, 2), np.float32)))  # fmt: skip
+
+
+def test_logits_are_less_by_the_share_that_looks_hidden() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(0, 3, (4, 3, 5)).astype(np.float32)
+    logits[3] = [[-900, 900, 0, 0, 0]] * 3
+    outside = rng.random((4, 3, 5)) < 0.3
+    outside[2] = True
+    found = reluctant(logits, outside)
+    for n in range(4):
+        inside = logits[n][~outside[n]].astype(np.float64)
+        share = np.mean(1 / (1 + np.exp(-np.clip(inside, -50, 50)))) if len(inside) else 0.0
+        np.testing.assert_allclose(found[n], logits[n] - share, rtol=1e-6, atol=1e-5)
+
+
+def test_detections_are_looked_at_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is not figure that is hidden which ought to be figure often enough."""
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    model = random_head(headless())
+    assert model.head is not None
+    quiet = replace(
+        model.head,
+        weights=tuple(0 * w for w in model.head.weights),
+        bias=tuple(np.full_like(b, -1.0) for b in model.head.bias),
+        alpha=0.0,
+    )
+    detector = hs.Detector(replace(model, head=quiet))
+    monkeypatch.setattr(missing, "MISSING", 2.0)
+    found = detector.detect(image, -1)
+    assert found.figure is not None
+    share = 1 / (1 + np.exp(1.0))
+    hidden = 0
+    for n in range(len(found)):
+        usual = quiet.figure[found.component[n]][:, :: -1 if found.mirrored[n] else 1]
+        expected = found.figure[n] | (2.0 * usual < 1.0 + share)
+        near = np.abs(2.0 * usual - 1.0 - share) < 1e-3
+        seen = found.visibility[n]
+        # What else is hidden lies outside the image, or behind another car.
+        assert not (seen & ~expected & ~near).any()
+        hidden += int((~seen & ~expected).sum())
+    assert hidden > 10
+    again = detector.look_again(image, found)
+    for ours, theirs in zip(found.visibility, again.visibility, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    monkeypatch.setattr(missing, "MISSING", 0.0)
+    before = detector.detect(image, -1)
+    assert sum(g.sum() for g in before.visibility) > sum(g.sum() for g in found.visibility)
