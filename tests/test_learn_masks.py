@@ -20,7 +20,7 @@ from halfseen.evaluate.voc_ap import match
 from halfseen.features.colour import lab
 from halfseen.geometry import clip
 from halfseen.infer.figure import Surroundings, cut_figures, surroundings, without_ring
-from halfseen.infer.masks import cut_masks, judge
+from halfseen.infer.masks import judge
 from halfseen.learn.mask_neighbours import Neighbours
 from halfseen.learn.mask_pastes import REACH, SHARES, Occluders, cut_out, paste
 from halfseen.learn.mask_samples import Samples, collect_samples
@@ -30,6 +30,7 @@ from halfseen.learn.masks import (
     false_hidden,
     held_out,
     learn_masks,
+    looked_at_twice,
     mean_response,
     typical_figure,
 )
@@ -276,12 +277,17 @@ def test_the_operating_point_is_where_the_settings_ask_for_it(grouping: bool) ->
         samples = Samples.stack(rows)
         held, logits = held_out(samples, entire(samples), settings)
         colours = lab(held.quarters.astype(np.float32))
+        of = {int(part.object[0]): near for part, near in zip(rows, around[m], strict=True)}
+        ordered = [of[number] for number in held.object.tolist()]
+        joined = Surroundings(*(np.concatenate(part) for part in zip(*ordered, strict=True)))
         share = [
             false_hidden(
-                cut_masks(
+                looked_at_twice(
                     judge(nearby, m, logits, colours, held.outside),
                     colours,
                     held.outside,
+                    joined,
+                    head.figure[m],
                     nearby.alpha,
                 ),
                 held,
@@ -296,8 +302,8 @@ def test_the_operating_point_is_where_the_settings_ask_for_it(grouping: bool) ->
         # Figures are learnt from the same objects.
         whole_ones = [(part.first & ~part.outside.any((1, 2))).any() for part in rows]
         assert 4 <= sum(whole_ones) < len(rows)
-        of = [near for near, chosen in zip(around[m], whole_ones, strict=True) if chosen]
-        joined = Surroundings(*(np.concatenate(part) for part in zip(*of, strict=True)))
+        seen = [near for near, chosen in zip(around[m], whole_ones, strict=True) if chosen]
+        joined = Surroundings(*(np.concatenate(part) for part in zip(*seen, strict=True)))
         np.testing.assert_array_equal(head.figure[m], typical_figure(joined))
 
 
