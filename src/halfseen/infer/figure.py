@@ -138,25 +138,17 @@ def surroundings(
     pixels: NDArray[np.uint8], windows: Boxes, boxes: Boxes, shape: tuple[int, ...]
 ) -> Surroundings:
     """Of windows (N, 4) of so many blocks in boxes (K N, 4): one of each, then another of each."""
-    from halfseen.infer.mask_kernels import block_colours
+    from halfseen.infer.mask_kernels import block_colours, place_blocks
 
     rows, cols = shape[0] + 2 * RING, shape[1] + 2 * RING
     unit = (windows[:, 2:] - windows[:, :2]) / shape[::-1]
     around = windows + RING * np.hstack([-unit, unit])
     colours = lab(block_colours(pixels, around, rows, cols))
-    count = len(boxes) // max(len(windows), 1)
-    if count > 1:
-        around, unit = (np.concatenate([part] * count) for part in (around, unit))
-    known_x, near_x, within_x, place_x = _along(
-        around[:, 0], unit[:, 0], cols, boxes[:, ::2], pixels.shape[1]
-    )
-    known_y, near_y, within_y, place_y = _along(
-        around[:, 1], unit[:, 1], rows, boxes[:, 1::2], pixels.shape[0]
-    )
-    known = known_y[:, :, None] & known_x[:, None, :]
-    box = within_y[:, :, None] * within_x[:, None, :] > 0.501
-    place = np.minimum(place_y[:, :, None], place_x[:, None, :]).astype(np.float32)
-    ground = known & near_y[:, :, None] & near_x[:, None, :] & ~box
+    # For each of the boxes, (rows, cols).
+    known, box, ground = np.empty((3, len(boxes), rows, cols), np.bool_)
+    place = np.empty((len(boxes), rows, cols), np.float32)
+    height, width = pixels.shape[:2]
+    place_blocks(around, unit, boxes, height, width, NEAR, known, box, ground, place)
     return Surroundings(colours, known, box, ground, place)
 
 
@@ -190,23 +182,3 @@ def cut_figures(around: Surroundings, flags: Bools, typical: Typical = None) -> 
     enough = grids.sum((1, 2)) > LEAST * inside.sum((1, 2))
     believed = enough & around.ground.any((1, 2))
     return Figures(grids, believed, np.where(believed, mean_on_outline(grids, *edges), FAINT))
-
-
-def _along(
-    start: Boxes, unit: Boxes, count: int, sides: Boxes, length: int
-) -> tuple[Bools, Bools, Boxes, Boxes]:
-    """Of N rows of blocks, (N, count) each: whether a block lies in the image of this length, and
-    near the box's sides (N, 2); its share within these, and its place between them, from 0 at
-    either to 1 in the middle.
-
-    Ties are decided by a hair, so that a mirrored image decides them as this one.
-    """
-    low = start[:, None] + unit[:, None] * np.arange(count)
-    high, centre = low + unit[:, None], low + unit[:, None] / 2
-    first, last = sides[:, :1], sides[:, 1:]
-    known = (centre > 1e-6) & (centre < length - 1e-6)
-    share = np.clip(np.minimum(high, last) - np.maximum(low, first), 0, None) / unit[:, None]
-    middle, half = (first + last) / 2, np.maximum(last - first, 1e-6) / 2
-    away = np.abs(centre - middle)
-    near = away < half + NEAR * unit[:, None] + 1e-6
-    return known, near, share, np.clip(1 - away / half, 0, 1)

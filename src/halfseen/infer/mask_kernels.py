@@ -120,6 +120,63 @@ def _samples(low: float, high: float, count: int, size: int) -> Places:
     return out
 
 
+@njit(cache=True, nogil=True)
+def place_blocks(
+    around: NDArray[np.float64],
+    unit: NDArray[np.float64],
+    boxes: NDArray[np.float64],
+    height: int,
+    width: int,
+    near: float,
+    known: NDArray[np.bool_],
+    inside: NDArray[np.bool_],
+    ground: NDArray[np.bool_],
+    place: Floats,
+) -> None:
+    """Fills (K N, rows, cols), of the blocks of N grids `around` (N, 4), whose blocks have sides
+    `unit` (N, 2), and of K boxes of each: see `figure.Surroundings`. `near` is in blocks.
+
+    Ties are decided by a hair, so that a mirrored image decides them as this one.
+    """
+    count, rows, cols = known.shape
+    for k in range(count):
+        n = k % len(around)
+        x, y, wide, high = around[n, 0], around[n, 1], unit[n, 0], unit[n, 1]
+        in_x, near_x, share_x, place_x = _along(
+            x, wide, cols, boxes[k, 0], boxes[k, 2], width, near
+        )
+        in_y, near_y, share_y, place_y = _along(
+            y, high, rows, boxes[k, 1], boxes[k, 3], height, near
+        )
+        for i in range(rows):
+            for j in range(cols):
+                known[k, i, j] = in_y[i] and in_x[j]
+                inside[k, i, j] = share_y[i] * share_x[j] > 0.501
+                ground[k, i, j] = known[k, i, j] and near_y[i] and near_x[j] and not inside[k, i, j]
+                place[k, i, j] = min(place_y[i], place_x[j])
+
+
+@njit(cache=True, nogil=True)
+def _along(
+    start: float, unit: float, count: int, first: float, last: float, length: int, near: float
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
+    """Of a row of blocks whether each lies in an image of this length, and near the box's sides;
+    its share between these, and its place, from 0 at either of them to 1 in the middle.
+    """
+    known, beside = np.empty(count, np.bool_), np.empty(count, np.bool_)
+    share, place = np.empty(count), np.empty(count)
+    middle, half = (first + last) / 2, max(last - first, 1e-6) / 2
+    for i in range(count):
+        low = start + unit * i
+        high, centre = low + unit, low + unit / 2
+        away = abs(centre - middle)
+        known[i] = centre > 1e-6 and centre < length - 1e-6
+        beside[i] = away < half + near * unit + 1e-6
+        share[i] = max(min(high, last) - max(low, first), 0.0) / unit
+        place[i] = min(max(1 - away / half, 0.0), 1.0)
+    return known, beside, share, place
+
+
 @njit(cache=True, nogil=True, fastmath=True)
 def colour_evidence(
     colours: Floats,
