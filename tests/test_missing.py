@@ -8,10 +8,14 @@ import pytest
 
 import halfseen as hs
 from halfseen.data.scenes import render_scenes
+from halfseen.errors import SettingsError
 from halfseen.infer import missing
+from halfseen.infer.calibration import probabilities
 from halfseen.infer.masks import contrast_edges, reluctant
 from halfseen.infer.missing import hide_missing
 from halfseen.infer.visibility import best_flags, infer_visibility
+from halfseen.model.calibration import EVIDENCE, RISING, Calibration
+from halfseen.suppress import suppress
 from test_masks import headless, random_head
 
 
@@ -126,3 +130,61 @@ def test_detections_are_looked_at_twice(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(missing, "MISSING", 0.0)
     before = detector.detect(image, -1)
     assert sum(g.sum() for g in before.visibility) > sum(g.sum() for g in found.visibility)
+
+
+def test_what_is_finished_is_what_is_detected() -> None:
+    """Flags, figures and boxes, by any way to them; beside a model without a head, too."""
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    detector = hs.Detector([headless(), random_head(headless())])
+    parts = detector.candidates_by_model(image, -1)
+    alone = hs.Detector(random_head(headless()))
+    expected = alone.detect(image, -1, "greedy")
+    finished = detector.finish(image, parts[1][suppress(parts[1], "greedy").indices], 1)
+    covering = alone.choose(image, -1, "covering").kept
+    pairs = [(finished, expected), (covering, alone.look_again(image, covering))]
+    for ours, theirs in pairs:
+        assert len(ours)
+        np.testing.assert_allclose(ours.full, theirs.full, atol=1e-9)
+        assert ours.figure is not None
+        assert theirs.figure is not None
+        for name in ("visibility", "figure"):
+            for one, other in zip(getattr(ours, name), getattr(theirs, name), strict=True):
+                np.testing.assert_array_equal(one, other)
+        # What is hidden shows no object, where anything was told apart.
+        for flags, grid in zip(ours.visibility, ours.figure, strict=True):
+            assert grid.all() or not (grid & ~flags).any()
+    kept = parts[0][suppress(parts[0], "greedy").indices]
+    plain = detector.finish(image, kept, 0)
+    assert plain.figure is not None
+    assert all(grid.all() for grid in plain.figure)
+    np.testing.assert_array_equal(plain.full, kept.full)
+
+
+def test_what_is_told_to_learn_from_is_what_is_told_when_detecting() -> None:
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(2, len(EVIDENCE)))
+    weights[:, [EVIDENCE.index(name) for name in RISING]] **= 2
+    model = replace(random_head(headless()), calibration=Calibration(rng.normal(size=2), weights))
+    detector = hs.Detector(model)
+    (known,) = detector.known_by_model(image)
+    found = detector.detect(image, -1, "greedy")
+    assert found.probability is not None
+    assert model.calibration is not None
+    np.testing.assert_allclose(found.probability, probabilities(model.calibration, *known))
+    assert np.ptp(known.told, axis=0).min() > 0
+
+
+def test_what_cannot_be_finished_is_refused() -> None:
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    detector = hs.Detector(random_head(headless()))
+    found = detector.candidates(image, -1)[:3]
+    with pytest.raises(SettingsError, match="model must be 0 to 0, found 7"):
+        detector.finish(image, found, 7)
+    with pytest.raises(SettingsError, match="is not of this model"):
+        detector.finish(image, replace(found, component=found.component + 7))
+    window = found.window.copy()
+    window[0, 2] = window[0, 0]
+    for look in (detector.finish, detector.look_again):
+        with pytest.raises(SettingsError, match="is empty"):
+            look(image, replace(found, window=window))

@@ -4,7 +4,8 @@
 
 takes the models and candidates that calibration.py has left in FOLDER: what a model of one half
 keeps of the other, as it is and with whole objects covered, and the true boxes that it overlaps.
-The same numbers serve all classes: a ridge regression of all together.
+The same numbers serve all classes: a ridge regression of all together. Figures are found without
+what is typical of a class.
 
 Printed are AP by score (as it is, images without the class weighted) of the boxes that components
 predict, and of corrected ones: learnt on one half and measured on the other, and learnt from both

@@ -155,15 +155,15 @@ class Detector:
             masks = self._with_masks(pixels, found, owner[: len(found)], seen, calibrated)
             found = masks.found
         suppression = suppress(found, method, **settings)
-        kept, own = found[suppression.indices], owner[suppression.indices]
+        own = owner[suppression.indices]
         if masks is None:
+            kept = found[suppression.indices]
             masks = self._with_masks(pixels, kept, own, seen, calibrated, contract=False)
         else:
             masks = masks.some(suppression.indices)
-        visible = masks.visible
         kept, figure = self._with_figure_and_order(pixels, masks, own)
         if calibrated:
-            told = np.column_stack([visible, figure])
+            told = np.column_stack([masks.visible, figure])
             kept = self._with_probability(kept, own, told, everything, owner)
         return Choice(replace(kept, score=suppression.rank), found, suppression)
 
@@ -231,16 +231,16 @@ class Detector:
         """Candidates of a model of which suppression has kept these, as `detect` returns them: with
         figures, the boxes of these, and less of what stands behind others.
         """
+        if model not in range(len(self.models)):
+            raise SettingsError(f"model must be 0 to {len(self.models) - 1}, found {model}")
+        self._check_windows(kept, model)
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
         _check_size(pixels, kept)
-        owner = np.full(len(kept), model)
-        # The flags are there, but not the logits that a second look needs.
-        seen = [
-            self._levels(pixels, group) if len(kept) and model in group else SeenLevels(keep=False)
-            for group in self._groups
-        ]
-        masks = self._with_masks(pixels, kept, owner, seen, contract=False)
-        return self._with_figure_and_order(pixels, masks, owner)[0]
+        masks = Masks(kept, np.zeros(len(kept)), [None] * len(kept))
+        if self._maskers[model] and len(kept):
+            # The flags are there, but not the logits that a second look needs.
+            masks = self._look_again(pixels, kept, model)
+        return self._with_figure_and_order(pixels, masks, np.full(len(kept), model))[0]
 
     def look_again(self, image: Image, found: Detections) -> Detections:
         """The same windows of a detector with one model, as its mask head sees them in this image.
@@ -252,8 +252,17 @@ class Detector:
             raise SettingsError(f"look_again needs a detector of one model, not {len(self.models)}")
         if self._maskers[0] is None:
             raise SettingsError("look_again needs a detector that uses its model's mask head")
-        shapes = [component.shape for component in self.models[0].components]
-        own = {(index, mirrored): part.shape for index, mirrored, part in self._templates[0]}
+        self._check_windows(found, 0)
+        pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
+        _check_size(pixels, found)
+        found = replace(found, full=predicted_boxes(self.models[0], found))
+        masks = self._look_again(pixels, found, 0)
+        return self._with_figure_and_order(pixels, masks, np.zeros(len(found), np.int64))[0]
+
+    def _check_windows(self, found: Detections, m: int) -> None:
+        """SettingsError unless these are windows of model m."""
+        shapes = [component.shape for component in self.models[m].components]
+        own = {(index, mirrored): part.shape for index, mirrored, part in self._templates[m]}
         keys = zip(found.component.tolist(), found.mirrored.tolist(), strict=True)
         for (component, mirrored), flags in zip(keys, found.visibility, strict=True):
             if own.get((component, mirrored)) != flags.shape:
@@ -261,15 +270,18 @@ class Detector:
                     f"a {'mirrored ' if mirrored else ''}window of component {component} with "
                     f"{flags.shape} blocks is not of this model, whose components have {shapes}"
                 )
-        pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
-        _check_size(pixels, found)
-        levels = self._levels(pixels, [0])
-        if not levels.scales:
+        if not (found.window[:, :2] < found.window[:, 2:]).all():
+            raise SettingsError("a window of a detection is empty")
+
+    def _look_again(self, pixels: NDArray[np.uint8], found: Detections, m: int) -> Masks:
+        """Windows of model m, with the flags of its mask head in this image."""
+        seen = [
+            self._levels(pixels, group) if m in group else SeenLevels(keep=False)
+            for group in self._groups
+        ]
+        if not any(levels.scales for levels in seen):
             raise SettingsError("no window fits into this image: it is too small")
-        owner = np.zeros(len(found), np.int64)
-        found = replace(found, full=predicted_boxes(self.models[0], found))
-        masks = self._with_masks(pixels, found, owner, [levels], contract=False)
-        return self._with_figure_and_order(pixels, masks, owner)[0]
+        return self._with_masks(pixels, found, np.full(len(found), m), seen, contract=False)
 
     def _search(
         self, pixels: NDArray[np.uint8], threshold: float, most: int | None = None
@@ -395,7 +407,8 @@ class Detector:
         boxes[mine], told[mine] = corrected_boxes(masked, seen.away), _told_by_figures(seen)
         visible = list(found.visibility)
         for n, grid, flags in zip(mine, seen.figures, seen.flags, strict=True):
-            figure[n], visible[n] = grid, flags
+            # What the second look has hidden shows no object.
+            figure[n], visible[n] = grid & (flags | ~visible[n]), flags
         found = replace(found, visibility=tuple(visible), figure=tuple(figure))
         shown = hide_behind(found, mine)
         behind = [n for n in mine if shown[n] is not found.visibility[n]]

@@ -72,7 +72,8 @@ class Figures(NamedTuple):
     grids     (N, rows + 2 RING, cols + 2 RING)
     believed  (N,) whether anything was told apart
     outline   (N,) the mean of the weights of the pairs of blocks between which the figure ends: 1
-              where colours do not differ there, and the nearer to 0 the more they do
+              where colours do not differ there, and the nearer to 0 the more they do. It also ends
+              where blocks are hidden, and at the border, beyond which colours are repeated
     """
 
     grids: Bools

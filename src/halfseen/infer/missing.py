@@ -22,11 +22,12 @@ Bools = NDArray[np.bool_]
 def hide_missing(
     logits: Floats, flags: Bools, figure: Bools, typical: Floats, colours: Floats, alpha: float
 ) -> Bools:
-    """The flags (N, rows, cols) of windows, and less of what is missing, by the same cut.
+    """The flags (N, rows, cols) of windows, and less of what is missing, cut again.
 
     logits    see `masks.Judged`
     typical   the share of whole objects in which a block is figure
-    colours   (N, rows, cols, 3) of the blocks in Lab
+    colours   (N, rows, cols, 3) of the blocks in Lab, as figures know them: the first cut has the
+              means of their quarters, so that edges differ a little
     What was hidden stays so, and something stays visible.
     """
     outside = np.isnan(logits)

@@ -91,9 +91,9 @@ def operating_point(
 
     around    of each object, in their order
     typical   (rows, cols) their typical figure
-    Each object is judged by a head fitted to others. The smallest logit is taken at which, after
-    the cut and a second look, at most `false_hidden` of the blocks of whole objects are called
-    hidden.
+    Each object is judged by a head fitted to others, but knows the figure typical of all. The
+    smallest logit is taken at which, after the cut and a second look, at most `false_hidden` of
+    the blocks of whole objects are called hidden.
     """
     whole, values = held_out(samples, entire(samples), settings)
     around = around.some(np.searchsorted(samples.object[samples.first], whole.object))

@@ -23,11 +23,12 @@ class MaskHead:
 
     The most probable flags minimise, over the blocks inside the image,
 
-        sum_i (g_i - cutoff) [i is visible] + alpha sum_ij e_ij [v_i != v_j]
+        sum_i (g_i - cutoff - h) [i is visible] + alpha sum_ij e_ij [v_i != v_j]
 
-    where g_i is what the grouping network makes of all logits of the window (without one, l_i) and
+    where g_i is what the grouping network makes of all logits of the window (without one, l_i), h
+    the mean of the probabilities of g_i - cutoff (`infer.masks.reluctant`), and
     e_ij = exp(-3 d_ij^2 / mean d^2) falls with the difference d_ij of the colours of two
-    neighbours.
+    neighbours. Detections are then looked at a second time (`infer.missing`).
 
     weights   for each component (rows, cols, 3, 3, channels) float16
     bias      for each component (rows, cols) float32
