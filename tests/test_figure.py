@@ -209,12 +209,14 @@ def test_outlines_against_plain_sums() -> None:
     grids = rng.random((8, 4, 5)) < 0.4
     grids[0], grids[1] = False, True
     across, down = (rng.random(shape).astype(np.float32) for shape in ((8, 4, 4), (8, 3, 5)))
-    found = mean_on_outline(grids, across, down)
-    np.testing.assert_array_equal(found[:2], 0)
+    neither = rng.random((8, 4, 5)) < 0.2
+    found = mean_on_outline(grids, neither, across, down)
+    assert np.isnan(found[:2]).all()
     for n in range(2, 8):
+        part = ~neither[n]
         weights = [
-            *across[n][grids[n, :, 1:] != grids[n, :, :-1]],
-            *down[n][grids[n, 1:] != grids[n, :-1]],
+            *across[n][(grids[n, :, 1:] != grids[n, :, :-1]) & part[:, 1:] & part[:, :-1]],
+            *down[n][(grids[n, 1:] != grids[n, :-1]) & part[1:] & part[:-1]],
         ]
         assert found[n] == pytest.approx(np.mean(weights), abs=1e-6)
 
@@ -229,6 +231,14 @@ def test_the_outline_of_a_disc_is_sharp_and_that_of_a_patch_of_ground_is_faint()
     assert sharp.believed.all()
     assert sharp.outline[0] < 0.1
     assert faint.outline[0] > 2 * sharp.outline[0]
+    # Where the disc is hidden, or the image ends, there is no outline to be faint.
+    half = flags.copy()
+    half[:, :, 5:] = False
+    cut = disc_image()[:, 60:].copy()
+    assert figure_grids(disc_image(), window, window, half).outline[0] < 0.1
+    assert (
+        figure_grids(cut, window - [60, 0, 60, 0], window - [60, 0, 60, 0], flags).outline[0] < 0.1
+    )
     # What is not believed is as faint as most are.
     nothing = figure_grids(disc_image(), window, window, ~flags)
     assert not nothing.believed.any()

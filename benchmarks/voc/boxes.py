@@ -4,8 +4,7 @@
 
 takes the models and candidates that calibration.py has left in FOLDER: what a model of one half
 keeps of the other, as it is and with whole objects covered, and the true boxes that it overlaps.
-The same numbers serve all classes: a ridge regression of all together. Figures are found without
-what is typical of a class.
+The same numbers serve all classes: a ridge regression of all together.
 
 Printed are AP by score (as it is, images without the class weighted) of the boxes that components
 predict, and of corrected ones: learnt on one half and measured on the other, and learnt from both
@@ -27,6 +26,7 @@ from halfseen.evaluate.voc_ap import NEITHER, TRUE, match
 from halfseen.geometry import iou_matrix
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.detector import Detector
+from halfseen.infer.masks import Masker
 from halfseen.infer.refine import FARTHEST, INWARDS, correct, look, movable, sides
 from halfseen.learn.calibration import SHARE, SPARSE, coverable
 
@@ -40,12 +40,14 @@ def kept_of_half(fold: Any, label: str) -> tuple[Rows, Rows]:
     """(detections, what is away of their sides, truth) of the half's images, and when covered."""
     test: Dataset = fold.test
     model = headed(fold, label, "VIS", fold.out / f"{label}-head.safetensors")
-    detector = Detector(model)
+    detector, masker = Detector(model), Masker(model)
 
     def row(pixels: Any, i: int, found: Detections | None = None) -> Any:
         known = detector.known_by_model(pixels, None if found is None else [found])[0]
         kept = replace(known.kept, full=predicted_boxes(model, known.kept))
-        return kept, look(pixels, kept).away, test[i]
+        pairs = zip(kept.component.tolist(), kept.mirrored.tolist(), strict=True)
+        typical = [masker.typical_figure(*pair) for pair in pairs]
+        return kept, look(pixels, kept, typical).away, test[i]
 
     plain = [row(test.image(i), i, part) for i, part in enumerate(reaching(fold, label, "VIS"))]
     covered = []

@@ -31,7 +31,8 @@ ALPHA = 4.0
 LEAST = 0.1
 # Larger than what four neighbours can say for a block.
 NEVER = 100.0
-# How faint the outline of a figure is that is not believed: as most are, so that it says nothing.
+# How faint the outline of a figure is that is not believed, or has none: as most are, so that it
+# says nothing.
 FAINT = 0.2
 Bools = NDArray[np.bool_]
 Boxes = NDArray[np.float64]
@@ -72,8 +73,8 @@ class Figures(NamedTuple):
     grids     (N, rows + 2 RING, cols + 2 RING)
     believed  (N,) whether anything was told apart
     outline   (N,) the mean of the weights of the pairs of blocks between which the figure ends: 1
-              where colours do not differ there, and the nearer to 0 the more they do. It also ends
-              where blocks are hidden, and at the border, beyond which colours are repeated
+              where colours do not differ there, and the nearer to 0 the more they do. Where it is
+              hidden, or the image ends, nobody sees an outline
     """
 
     grids: Bools
@@ -182,4 +183,6 @@ def cut_figures(around: Surroundings, flags: Bools, typical: Typical = None) -> 
     grids = best_flags(unary, ALPHA, neither, edges)
     enough = grids.sum((1, 2)) > LEAST * inside.sum((1, 2))
     believed = enough & around.ground.any((1, 2))
-    return Figures(grids, believed, np.where(believed, mean_on_outline(grids, *edges), FAINT))
+    outline = mean_on_outline(grids, neither, *edges)
+    outline[~believed | np.isnan(outline)] = FAINT
+    return Figures(grids, believed, outline)

@@ -288,10 +288,11 @@ def edge_weights(colours: Floats, contrast: float) -> tuple[Floats, Floats]:
 
 @njit(cache=True, nogil=True)
 def mean_on_outline(
-    grids: NDArray[np.bool_], horizontal: Floats, vertical: Floats
+    grids: NDArray[np.bool_], neither: NDArray[np.bool_], horizontal: Floats, vertical: Floats
 ) -> NDArray[np.float64]:
-    """(N,): the mean weight of the pairs of blocks of which one is in the grid and one is not; 0
-    where there is none. The pairs' weights are those of `edge_weights`.
+    """(N,): the mean weight of the pairs of blocks of which one is in the grid and one is not; NaN
+    where there is none. Pairs with a block that is `neither` do not count. The pairs' weights are
+    those of `edge_weights`.
     """
     count, rows, cols = grids.shape
     out = np.zeros(count)
@@ -299,13 +300,16 @@ def mean_on_outline(
         total, pairs = 0.0, 0
         for i in range(rows):
             for j in range(cols):
-                if j + 1 < cols and grids[n, i, j] != grids[n, i, j + 1]:
+                if neither[n, i, j]:
+                    continue
+                own = grids[n, i, j]
+                if j + 1 < cols and grids[n, i, j + 1] != own and not neither[n, i, j + 1]:
                     total += horizontal[n, i, j]
                     pairs += 1
-                if i + 1 < rows and grids[n, i, j] != grids[n, i + 1, j]:
+                if i + 1 < rows and grids[n, i + 1, j] != own and not neither[n, i + 1, j]:
                     total += vertical[n, i, j]
                     pairs += 1
-        out[n] = total / max(pairs, 1)
+        out[n] = total / pairs if pairs else np.nan
     return out
 
 
