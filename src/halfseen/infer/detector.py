@@ -20,7 +20,7 @@ from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.calibration import LOWEST, Floats, Known, probabilities
 from halfseen.infer.figure import find_figures
 from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
-from halfseen.infer.masks import Judged, Masker, SeenLevels, with_flags
+from halfseen.infer.masks import Masker, SeenLevels, Verdict, with_flags
 from halfseen.infer.order import hide_behind
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.refine import Seen, corrected_boxes, look, misfit
@@ -64,7 +64,7 @@ class Masks(NamedTuple):
 
     found: Detections
     visible: Floats
-    judged: Sequence[Judged | None]
+    judged: Sequence[Verdict | None]
 
     def some(self, indices: NDArray[np.int64]) -> Masks:
         judged = [self.judged[n] for n in indices.tolist()]
@@ -355,7 +355,7 @@ class Detector:
         contract   also `visible`, the box around the flags; not needed where figures follow
         """
         visible = np.zeros(len(found))
-        judged: list[Judged | None] = [None] * len(found)
+        judged: list[Verdict | None] = [None] * len(found)
         if not any(self._maskers):
             return Masks(found, visible, judged)
         flags = list(found.visibility)
@@ -371,7 +371,7 @@ class Detector:
                     own = found[mine] if len(mine) < len(found) else found
                     for n, grid, says, logits in masker.masks(own, features, scales, pixels, asked):
                         flags[mine[n]], visible[mine[n]] = grid, says
-                        judged[mine[n]] = Judged(logits, masker.head.alpha)
+                        judged[mine[n]] = Verdict(logits, masker.head.alpha)
         if masked:
             found = (
                 with_flags(found, flags) if contract else replace(found, visibility=tuple(flags))

@@ -33,7 +33,7 @@ Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 
-class Judged(NamedTuple):
+class Verdict(NamedTuple):
     """What a mask head says of the blocks of one detection, before the cut.
 
     logits   (rows, cols), above 0 where they look hidden, NaN outside the level

@@ -24,7 +24,7 @@ def hide_missing(
 ) -> Bools:
     """The flags (N, rows, cols) of windows, and less of what is missing, cut again.
 
-    logits    see `masks.Judged`
+    logits    see `masks.Verdict`
     typical   the share of whole objects in which a block is figure
     colours   (N, rows, cols, 3) of the blocks in Lab, as figures know them: the first cut has the
               means of their quarters, so that edges differ a little

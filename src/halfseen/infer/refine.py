@@ -22,7 +22,7 @@ from halfseen.infer.figure import (
     surroundings,
     without_ring,
 )
-from halfseen.infer.masks import Judged
+from halfseen.infer.masks import Verdict
 from halfseen.infer.missing import hide_missing
 
 Floats = NDArray[np.float64]
@@ -79,7 +79,7 @@ def look(
     pixels: NDArray[np.uint8],
     found: Detections,
     typical: Sequence[Typical] | None = None,
-    judged: Sequence[Judged | None] | None = None,
+    judged: Sequence[Verdict | None] | None = None,
 ) -> Seen:
     """What the figures of detections tell.
 
@@ -123,7 +123,7 @@ def look(
 
 
 def _look_twice(
-    judged: Sequence[Judged | None],
+    judged: Sequence[Verdict | None],
     flags: Bools,
     figure: Bools,
     typical: NDArray[np.float32],
