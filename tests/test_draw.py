@@ -53,12 +53,18 @@ def test_visible_blocks_are_tinted_and_hidden_ones_dimmed_and_hatched() -> None:
 
 def test_the_background_of_a_figure_is_left_as_it_is() -> None:
     figure = np.ones((4, 5), bool)
-    figure[2:] = False
+    figure[2:], figure[:, 3:] = False, False
     drawn = draw_detections(picture(), replace(one(), figure=(figure,)))
     plain = draw_detections(picture(), one())
     assert (drawn[190:250, 110:210] == GROUND).all()
     for same in (np.s_[:180], np.s_[:, 230:]):  # the figure, and what is hidden
         assert (drawn[same] == plain[same]).all()
+
+
+def test_what_is_figure_is_tinted_whatever_the_flags_hold_it_for() -> None:
+    drawn = draw_detections(picture(), replace(one(), figure=(np.ones((4, 5), bool),)))
+    expected = GROUND + TINT * (np.array(colour(0)) - GROUND)
+    assert np.abs(drawn[150:240, 225:290] - expected).max() <= 1
 
 
 def test_the_visible_box_is_solid_and_the_whole_one_dashed() -> None:

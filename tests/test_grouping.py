@@ -10,7 +10,7 @@ import halfseen as hs
 from halfseen.errors import ModelError
 from halfseen.features.colour import lab
 from halfseen.infer.grouping import group
-from halfseen.infer.masks import cut_masks, judge
+from halfseen.infer.masks import judge, verdict_on
 from halfseen.model.grouping import INPUTS, Grouping, shapes, shipped_grouping
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import _head
@@ -165,7 +165,7 @@ def test_the_cutoff_and_the_border_reach_the_flags() -> None:
     head = replace(model.head, alpha=0.0)
     logits, quarters, outside = windows(4, *model.components[1].shape)
     judged = judge(head, 1, logits, quarters, outside)
-    flags = cut_masks(judged, quarters, outside, 0.0)
+    flags = verdict_on(judged, quarters, outside, 0.0).cut()
     for n in range(4):
         slow = slowly(random_grouping(), logits[n], quarters[n], outside[n]) - head.cutoff[1]
         # Less the share of the window that looks hidden.

@@ -19,7 +19,7 @@ from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import match
 from halfseen.features.colour import lab
 from halfseen.geometry import clip
-from halfseen.infer.figure import Surroundings, cut_figures, surroundings, without_ring
+from halfseen.infer.figure import Surroundings, cut_figures, surroundings
 from halfseen.infer.masks import judge
 from halfseen.learn.mask_neighbours import Neighbours
 from halfseen.learn.mask_pastes import REACH, SHARES, Occluders, cut_out, paste
@@ -326,7 +326,7 @@ def test_typical_figures_are_learnt_from_colours_alone() -> None:
     assert found[~shape].max() < 0.4
     flags = np.ones((40, 8, 12), bool)
     wrong = [
-        (without_ring(*cut_figures(joined, flags, known)[:2]) != shape).mean()
+        (cut_figures(joined, flags, known).within(flags) != shape).mean()
         for known in (None, np.broadcast_to(found, flags.shape))
     ]
     assert wrong[1] < 0.5 * wrong[0]

@@ -16,11 +16,10 @@ from halfseen.features.colour import lab
 from halfseen.features.fhog import Fhog
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import mirror
-from halfseen.infer import detector as detecting
-from halfseen.infer import masks, refine
+from halfseen.infer import masks, refine, showing
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.mask_kernels import block_colours, block_responses, hidden_logits
-from halfseen.infer.masks import contrast_edges, cut_masks, visible_evidence
+from halfseen.infer.masks import contrast_edges, verdict_on, visible_evidence
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 from test_store import rewrite
@@ -177,7 +176,7 @@ def test_candidates_and_kept_detections_have_the_same_masks(
 
     But for what stands before others, or is missing, which are looked at apart.
     """
-    monkeypatch.setattr(detecting, "hide_behind", lambda found, _: found.visibility)
+    monkeypatch.setattr(showing, "hide_behind", lambda found, _: found.visibility)
     monkeypatch.setattr(refine, "hide_missing", lambda _, flags, *__: flags)
     image = render_scenes(1, seed=5, classes=["car"]).image(0)
     detector = hs.Detector([random_head(headless(), 1), random_head(headless(), 2)])
@@ -300,10 +299,10 @@ def test_a_cut_follows_the_colours() -> None:
     logits = np.array([[[2.0, 0.1, -0.1, 0.1, 0.1, -2.0]]], np.float32)
     outside = np.zeros((1, 1, 6), bool)
     quarters = colours.repeat(2, 1).repeat(2, 2)
-    flags = cut_masks(logits, quarters, outside, 1.0)
+    flags = verdict_on(logits, quarters, outside, 1.0).cut()
     np.testing.assert_array_equal(flags[0, 0], [False, False, True, True, True, True])
     outside[0, 0, 5] = True
-    assert not cut_masks(logits, quarters, outside, 1.0)[0, 0, 5]
+    assert not verdict_on(logits, quarters, outside, 1.0).cut()[0, 0, 5]
 
 
 def test_edges_and_colours() -> None:

@@ -5,74 +5,106 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import halfseen as hs
 from halfseen.data.scenes import render_scenes
 from halfseen.errors import SettingsError
 from halfseen.infer import missing
 from halfseen.infer.calibration import probabilities
-from halfseen.infer.masks import contrast_edges, reluctant
-from halfseen.infer.missing import hide_missing
+from halfseen.infer.masks import Verdict, contrast_edges, reluctant, verdict_on
+from halfseen.infer.missing import hide_missing, not_surely_hidden
 from halfseen.infer.visibility import best_flags, infer_visibility
 from halfseen.model.calibration import EVIDENCE, RISING, Calibration
 from halfseen.suppress import suppress
 from test_masks import headless, random_head
 
+Bools = NDArray[np.bool_]
+
 
 def some_windows(seed: int, count: int = 1, shape: tuple[int, int] = (3, 4)):  # type: ignore[no-untyped-def]
+    """A verdict on windows, their flags, figures, and what is typical of them."""
     rng = np.random.default_rng(seed)
     size = (count, *shape)
     logits = rng.normal(-1, 2, size).astype(np.float32)
-    logits[rng.random(size) < 0.1] = np.nan
-    colours = rng.normal(0, 10, (*size, 3)).astype(np.float32)
-    outside = np.isnan(logits)
-    flags = best_flags(-np.nan_to_num(logits), 0.7, outside, contrast_edges(colours))
+    outside = rng.random(size) < 0.1
+    colours = rng.normal(0, 10, (count, 2 * shape[0], 2 * shape[1], 3)).astype(np.float32)
+    verdict = verdict_on(logits, colours, outside, 0.7)
     figure = rng.random(size) < 0.6
-    return logits, flags, figure, rng.uniform(0.05, 0.95, size).astype(np.float32), colours
+    return verdict, verdict.cut(), figure, rng.uniform(0.05, 0.95, size).astype(np.float32)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_second_cut_is_the_best_of_all(seed: int) -> None:
-    """Against every choice of the blocks of a small window."""
-    logits, flags, figure, typical, colours = (part[0] for part in some_windows(seed))
-    across, down = (edges[0].astype(np.float64) for edges in contrast_edges(colours[None]))
+def best_choice(verdict: Verdict, more: NDArray[np.float64] | float) -> Bools:
+    """Of every choice of the blocks of one small window."""
+    logits, across, down = (part[0].astype(np.float64) for part in verdict)
     inside = ~np.isnan(logits)
-    unary = np.nan_to_num(logits) + missing.MISSING * typical * (flags & ~figure)
+    unary = np.nan_to_num(logits) + more
     values = {}
     for choice in itertools.product([False, True], repeat=int(inside.sum())):
         v = np.zeros(logits.shape, bool)
         v[inside] = choice
         cut = (across * (v[:, 1:] != v[:, :-1]) * inside[:, 1:] * inside[:, :-1]).sum()
         cut += (down * (v[1:] != v[:-1]) * inside[1:] * inside[:-1]).sum()
-        values[choice] = (unary * v).sum() + 0.7 * cut
+        values[choice] = (unary * v).sum() + cut
     best = np.zeros(logits.shape, bool)
     best[inside] = min(values, key=lambda choice: values[choice])
-    found = hide_missing(*(part[None] for part in (logits, flags, figure, typical, colours)), 0.7)
-    expected = flags & best if (flags & best).any() else flags
-    np.testing.assert_array_equal(found[0], expected)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_cuts_are_the_best_of_all(seed: int) -> None:
+    """The first, the second, and that of what may be visible."""
+    verdict, flags, figure, typical = some_windows(seed)
+    np.testing.assert_array_equal(flags[0], best_choice(verdict, 0.0))
+    best = best_choice(verdict, missing.MISSING * typical[0] * (flags & ~figure)[0])
+    expected = flags[0] & best if (flags[0] & best).any() else flags[0]
+    np.testing.assert_array_equal(hide_missing(verdict, flags, figure, typical)[0], expected)
+    may_be = not_surely_hidden(verdict, flags)
+    np.testing.assert_array_equal(may_be[0], best_choice(verdict, -missing.SURE))
+
+
+def test_a_verdict_weighs_neighbours_by_the_mean_colours_of_blocks() -> None:
+    rng = np.random.default_rng(0)
+    blocks = rng.normal(0, 10, (3, 4, 5, 3)).astype(np.float32)
+    shift = rng.normal(0, 3, (3, 4, 1, 5, 1, 3)) * np.array([1, -1])[:, None, None, None]
+    quarters = (blocks[:, :, None, :, None] + shift * np.array([1, 1])[:, None]).reshape(
+        3, 8, 10, 3
+    )
+    logits, outside = np.zeros((3, 4, 5), np.float32), rng.random((3, 4, 5)) < 0.3
+    verdict = verdict_on(logits, quarters.astype(np.float32), outside, 0.3)
+    np.testing.assert_array_equal(np.isnan(verdict.logits), outside)
+    for ours, theirs in zip(verdict[1:], contrast_edges(blocks), strict=True):
+        np.testing.assert_allclose(ours, 0.3 * theirs, atol=1e-5)
 
 
 def test_what_was_hidden_stays_so_and_something_stays_visible() -> None:
-    logits, flags, figure, typical, colours = some_windows(0, 200)
-    found = hide_missing(logits, flags, figure, typical, colours, 0.7)
+    verdict, flags, figure, typical = some_windows(0, 200)
+    found = hide_missing(verdict, flags, figure, typical)
     assert not (found & ~flags).any()
     assert (found != flags).any()
     assert (found.any((1, 2)) == flags.any((1, 2))).all()
     # Where all is figure nothing is missing.
-    same = hide_missing(logits, flags, np.ones_like(figure), typical, colours, 0.7)
+    same = hide_missing(verdict, flags, np.ones_like(figure), typical)
     np.testing.assert_array_equal(same, flags)
-    hopeless = hide_missing(np.full((1, 2, 2), -0.1, np.float32), np.ones((1, 2, 2), bool),
-                            np.zeros((1, 2, 2), bool), np.full((1, 2, 2), 0.9, np.float32),
-                            np.zeros((1, 2, 2, 3), np.float32), 0.7)  # fmt: skip
-    assert hopeless.all()
+    colours, nowhere = np.zeros((1, 4, 4, 3), np.float32), np.zeros((1, 2, 2), bool)
+    almost = verdict_on(np.full((1, 2, 2), -0.1, np.float32), colours, nowhere, 0.7)
+    assert hide_missing(almost, ~nowhere, nowhere, np.full((1, 2, 2), 0.9, np.float32)).all()
+
+
+def test_what_may_be_visible_holds_what_is_and_less_than_all() -> None:
+    verdict, flags, *_ = some_windows(0, 200)
+    may_be = not_surely_hidden(verdict, flags)
+    assert not (flags & ~may_be).any()
+    assert not (may_be & np.isnan(verdict.logits)).any()
+    assert flags.sum() < may_be.sum() < (~np.isnan(verdict.logits)).sum()
 
 
 def test_trusted_flags_are_those_of_infer_visibility() -> None:
-    logits, *_, colours = some_windows(1, 50)
-    outside, edges = np.isnan(logits), contrast_edges(colours)
+    (logits, *edges), *_ = some_windows(1, 50)
+    outside = np.isnan(logits)
     unary = -np.nan_to_num(logits)
-    _, expected = infer_visibility(unary, 0.0, 0.7, outside, edges)
-    np.testing.assert_array_equal(best_flags(unary, 0.7, outside, edges), expected)
+    _, expected = infer_visibility(unary, 0.0, 0.7, outside, tuple(edges))
+    np.testing.assert_array_equal(best_flags(unary, 0.7, outside, tuple(edges)), expected)
     turned = best_flags(
         unary[:, :, ::-1],
         0.7,
@@ -150,13 +182,11 @@ def test_what_is_finished_is_what_is_detected() -> None:
         for name in ("visibility", "figure"):
             for one, other in zip(getattr(ours, name), getattr(theirs, name), strict=True):
                 np.testing.assert_array_equal(one, other)
-        # What is hidden shows no object, where anything was told apart.
-        for flags, grid in zip(ours.visibility, ours.figure, strict=True):
-            assert grid.all() or not (grid & ~flags).any()
     kept = parts[0][suppress(parts[0], "greedy").indices]
     plain = detector.finish(image, kept, 0)
     assert plain.figure is not None
-    assert all(grid.all() for grid in plain.figure)
+    for grid, flags in zip(plain.figure, kept.visibility, strict=True):
+        np.testing.assert_array_equal(grid, flags)
     np.testing.assert_array_equal(plain.full, kept.full)
 
 

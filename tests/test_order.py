@@ -56,13 +56,18 @@ def test_nothing_else_does(found: Detections, judged: list[int]) -> None:
     assert all(grid.all() for grid in hide_behind(found, judged))
 
 
-def test_only_what_is_seen_of_the_nearer_one_hides() -> None:
+def test_only_the_figure_of_the_nearer_one_hides() -> None:
+    """Whatever its flags are; without figures, what they hold for visible."""
     found = two(FAR, NEAR)
     seen, figure = np.ones((2, 4, 6), bool), np.ones((2, 4, 6), bool)
-    seen[1, :, 0], figure[1, 0] = False, False
+    seen[1, :, 1:], figure[1, :, 0], figure[1, 0] = False, False, False
     told = replace(found, visibility=tuple(seen), figure=tuple(figure))
     expected = np.ones((4, 6), bool)
     expected[2:, 4:] = False
+    np.testing.assert_array_equal(hide_behind(told, [0, 1])[0], expected)
+    expected[1:, 3:] = True
+    expected[1:, 3] = False
+    told = replace(found, visibility=tuple(seen), figure=None)
     np.testing.assert_array_equal(hide_behind(told, [0, 1])[0], expected)
 
 
@@ -116,7 +121,7 @@ def block_centre(found: Detections, n: int, i: int, j: int) -> tuple[float, floa
 
 def shown(found: Detections, n: int, point: tuple[float, float]) -> bool:
     assert found.figure is not None
-    grid: Bools = found.visibility[n] & found.figure[n]
+    grid: Bools = found.figure[n]
     x1, y1, x2, y2 = found.window[n]
     x, y = (point[0] - x1) / (x2 - x1), (point[1] - y1) / (y2 - y1)
     if not (0 <= x < 1 and 0 <= y < 1):

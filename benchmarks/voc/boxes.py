@@ -27,7 +27,8 @@ from halfseen.geometry import iou_matrix
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.detector import Detector
 from halfseen.infer.masks import Masker
-from halfseen.infer.refine import FARTHEST, INWARDS, correct, look, movable, sides
+from halfseen.infer.refine import FARTHEST, INWARDS, correct, movable, sides
+from halfseen.infer.showing import look_at
 from halfseen.learn.calibration import SHARE, SPARSE, coverable
 
 # Overlap with the true box, with what the figure tells and without: each as serves it best.
@@ -45,9 +46,10 @@ def kept_of_half(fold: Any, label: str) -> tuple[Rows, Rows]:
     def row(pixels: Any, i: int, found: Detections | None = None) -> Any:
         known = detector.known_by_model(pixels, None if found is None else [found])[0]
         kept = replace(known.kept, full=predicted_boxes(model, known.kept))
-        pairs = zip(kept.component.tolist(), kept.mirrored.tolist(), strict=True)
-        typical = [masker.typical_figure(*pair) for pair in pairs]
-        return kept, look(pixels, kept, typical).away, test[i]
+        if not len(kept):
+            return kept, np.zeros((0, 4, 6)), test[i]
+        masks = detector.masks_of(pixels, kept)
+        return kept, look_at(pixels, masks, [masker] * len(kept))[0].seen.away, test[i]
 
     plain = [row(test.image(i), i, part) for i, part in enumerate(reaching(fold, label, "VIS"))]
     covered = []

@@ -35,7 +35,8 @@ class Detections:
     probability (N,) float64 that a detection is right, comparable between components and classes;
                 NaN for models without calibration, None where nobody asked
     figure      N bool arrays (rows, cols): True where a block shows the object rather than its
-                background; says nothing of blocks that are not visible. None where nobody asked
+                background or what hides it. Flags err on the side of hidden: what they hold for
+                hidden, but not for sure, may be figure. None where nobody asked
     """
 
     score: Floats
@@ -127,14 +128,12 @@ class Detections:
         return np.array([grid.mean() for grid in self.visibility], dtype=np.float64)
 
     def mask(self, i: int) -> Bools:
-        """(height, width) bool: the visible blocks of detection i within `full`, in pixels.
+        """(height, width) bool: what shows detection i within `full`, in pixels.
 
-        Of these the ones of the figure, where it is known and any of them is visible.
+        The blocks of its figure where that is known, else those that are visible.
         """
         height, width = self.size
-        grid = self.visibility[i]
-        if self.figure is not None and (grid & self.figure[i]).any():
-            grid = grid & self.figure[i]
+        grid = (self.visibility if self.figure is None else self.figure)[i]
         x1, y1, x2, y2 = self.window[i]
         columns = _block_of_pixel(width, x1, x2, grid.shape[1])
         rows = _block_of_pixel(height, y1, y2, grid.shape[0])

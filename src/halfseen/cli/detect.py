@@ -275,8 +275,7 @@ def _with_kept(candidates: Detections, kept: Detections, indices: NDArray[np.int
     import numpy as np
 
     if kept.figure is not None:
-        figure = tuple(np.ones_like(grid) for grid in candidates.visibility)
-        candidates = replace(candidates, figure=figure)
+        candidates = replace(candidates, figure=candidates.visibility)
     order = np.arange(len(candidates))
     order[indices] = len(candidates) + np.arange(len(kept))
     return type(kept).concatenate([candidates, kept])[order]

@@ -18,13 +18,12 @@ from halfseen.errors import SettingsError
 from halfseen.features.pyramid import Level, LevelPlan
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.calibration import LOWEST, Floats, Known, probabilities
-from halfseen.infer.figure import find_figures
 from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
 from halfseen.infer.masks import Masker, SeenLevels, Verdict, with_flags
-from halfseen.infer.order import hide_behind
 from halfseen.infer.planes import MirrorBasis, Planes
-from halfseen.infer.refine import Seen, corrected_boxes, look, misfit
+from halfseen.infer.refine import corrected_boxes
 from halfseen.infer.responses import ModelSearch
+from halfseen.infer.showing import Masks, look_at, show
 from halfseen.infer.telling import told
 from halfseen.model.calibration import TOLD
 from halfseen.model.mixture import Mixture
@@ -52,23 +51,6 @@ class Choice(NamedTuple):
     kept: Detections
     candidates: Detections
     suppression: Interpretation
-
-
-class Masks(NamedTuple):
-    """Detections with the flags of mask heads, those of models without a head as they were.
-
-    visible   (N,) what is visible of each says for it, if that was asked; else, and without a
-              head, 0
-    judged    for each the logits of its blocks (`Masker.masks`); None without a head
-    """
-
-    found: Detections
-    visible: Floats
-    judged: Sequence[Verdict | None]
-
-    def some(self, indices: NDArray[np.int64]) -> Masks:
-        judged = [self.judged[n] for n in indices.tolist()]
-        return Masks(self.found[indices], self.visible[indices], judged)
 
 
 class Detector:
@@ -161,9 +143,8 @@ class Detector:
             masks = self._with_masks(pixels, kept, own, seen, calibrated, contract=False)
         else:
             masks = masks.some(suppression.indices)
-        kept, figure = self._with_figure_and_order(pixels, masks, own)
+        kept, told = self._shown(pixels, masks, own)
         if calibrated:
-            told = np.column_stack([masks.visible, figure])
             kept = self._with_probability(kept, own, told, everything, owner)
         return Choice(replace(kept, score=suppression.rank), found, suppression)
 
@@ -194,15 +175,13 @@ class Detector:
         result = []
         for m, part in enumerate(candidates):
             kept = part[suppress(part, "greedy").indices]
-            kept, visible, _ = self._with_masks(
-                pixels, kept, np.full(len(kept), m), seen, asked=True, contract=False
-            )
-            told = np.column_stack([visible, np.zeros((len(kept), len(TOLD) - 1))])
-            if masker := self._maskers[m]:
-                pairs = zip(kept.component.tolist(), kept.mirrored.tolist(), strict=True)
-                by_figures = look(pixels, kept, [masker.typical_figure(*pair) for pair in pairs])
-                told[:, 1:] = _told_by_figures(by_figures)
-                kept = with_flags(kept, kept.visibility, corrected_boxes(kept, by_figures.away))
+            owner = np.full(len(kept), m)
+            masks = self._with_masks(pixels, kept, owner, seen, asked=True, contract=False)
+            kept, told = masks.found, np.zeros((len(kept), len(TOLD)))
+            if self._maskers[m]:
+                headed, told = look_at(pixels, masks, self._owners(owner))
+                boxes = corrected_boxes(kept, headed.seen.away)
+                kept = with_flags(kept, kept.visibility, boxes)
             result.append(Known(kept, part, told))
         return result
 
@@ -239,8 +218,8 @@ class Detector:
         masks = Masks(kept, np.zeros(len(kept)), [None] * len(kept))
         if self._maskers[model] and len(kept):
             # The flags are there, but not the logits that a second look needs.
-            masks = self._look_again(pixels, kept, model)
-        return self._with_figure_and_order(pixels, masks, np.full(len(kept), model))[0]
+            masks = self.masks_of(pixels, kept, model)
+        return self._shown(pixels, masks, np.full(len(kept), model))[0]
 
     def look_again(self, image: Image, found: Detections) -> Detections:
         """The same windows of a detector with one model, as its mask head sees them in this image.
@@ -256,8 +235,8 @@ class Detector:
         pixels = as_image(image) if isinstance(image, np.ndarray) else read_image(image)
         _check_size(pixels, found)
         found = replace(found, full=predicted_boxes(self.models[0], found))
-        masks = self._look_again(pixels, found, 0)
-        return self._with_figure_and_order(pixels, masks, np.zeros(len(found), np.int64))[0]
+        masks = self.masks_of(pixels, found, 0)
+        return self._shown(pixels, masks, np.zeros(len(found), np.int64))[0]
 
     def _check_windows(self, found: Detections, m: int) -> None:
         """SettingsError unless these are windows of model m."""
@@ -273,7 +252,7 @@ class Detector:
         if not (found.window[:, :2] < found.window[:, 2:]).all():
             raise SettingsError("a window of a detection is empty")
 
-    def _look_again(self, pixels: NDArray[np.uint8], found: Detections, m: int) -> Masks:
+    def masks_of(self, pixels: NDArray[np.uint8], found: Detections, m: int = 0) -> Masks:
         """Windows of model m, with the flags of its mask head in this image."""
         seen = [
             self._levels(pixels, group) if m in group else SeenLevels(keep=False)
@@ -369,57 +348,25 @@ class Detector:
                     mine = np.flatnonzero(owner == m)
                     scales = np.array(looked.scales)
                     own = found[mine] if len(mine) < len(found) else found
-                    for n, grid, says, logits in masker.masks(own, features, scales, pixels, asked):
-                        flags[mine[n]], visible[mine[n]] = grid, says
-                        judged[mine[n]] = Verdict(logits, masker.head.alpha)
+                    for n, grid, says, said in masker.masks(own, features, scales, pixels, asked):
+                        flags[mine[n]], visible[mine[n]], judged[mine[n]] = grid, says, said
         if masked:
             found = (
                 with_flags(found, flags) if contract else replace(found, visibility=tuple(flags))
             )
         return Masks(found, visible, judged)
 
-    def _with_figure_and_order(
+    def _shown(
         self, pixels: NDArray[np.uint8], masks: Masks, owner: NDArray[np.int64]
     ) -> tuple[Detections, Floats]:
-        """The detections with their figures and the boxes of these, and less of what is not where
-        it typically is, and of those that stand behind others, if mask heads tell what of them is
-        hidden. Those of models without a head are all figure. And (N, 2) what the figures tell: see
-        `evidence`.
-        """
-        found = masks.found
-        told = np.zeros((len(found), len(TOLD) - 1))
+        """The detections as `detect` returns them, and what is told of them: see `show`."""
         if not any(self._maskers):
-            return found, told
-        mine = [n for n, m in enumerate(owner.tolist()) if self._maskers[m]]
-        figure = list(found.visibility)
-        for n in set(range(len(found))).difference(mine):
-            figure[n] = np.ones_like(figure[n])
-        boxes = found.full.copy()
-        masked = found[mine] if len(mine) < len(found) else found
-        typical = [
-            masker.typical_figure(component, mirrored) if (masker := self._maskers[m]) else None
-            for m, component, mirrored in zip(
-                owner[mine].tolist(), masked.component.tolist(), masked.mirrored.tolist(),
-                strict=True,
-            )
-        ]  # fmt: skip
-        seen = look(pixels, masked, typical, [masks.judged[n] for n in mine])
-        boxes[mine], told[mine] = corrected_boxes(masked, seen.away), _told_by_figures(seen)
-        visible = list(found.visibility)
-        for n, grid, flags in zip(mine, seen.figures, seen.flags, strict=True):
-            # What the second look has hidden shows no object.
-            figure[n], visible[n] = grid & (flags | ~visible[n]), flags
-        found = replace(found, visibility=tuple(visible), figure=tuple(figure))
-        shown = hide_behind(found, mine)
-        behind = [n for n in mine if shown[n] is not found.visibility[n]]
-        if behind:
-            # What is hidden now was taken for a part of them. Their boxes stay as they are: the
-            # calibration has learnt from detections one by one.
-            usual = [grid for n, grid in zip(mine, typical, strict=True) if n in behind]
-            again = find_figures(pixels, replace(found, visibility=shown)[behind], usual)
-            for n, grid in zip(behind, again, strict=True):
-                figure[n] = grid
-        return with_flags(found, shown, boxes, figure=tuple(figure)), told
+            return masks.found, np.zeros((len(owner), len(TOLD)))
+        return show(pixels, masks, self._owners(owner))
+
+    def _owners(self, owner: NDArray[np.int64]) -> list[Masker | None]:
+        """The maskers of detections, of the models that own them."""
+        return [self._maskers[m] for m in owner.tolist()]
 
     def _with_probability(
         self,
@@ -481,11 +428,6 @@ class Detector:
         look(m)
         own = scales[max(self._first[m] - left_out, 0) :]
         return told(self.models[m], self._templates[m], searches[m].windows(), own, size)
-
-
-def _told_by_figures(seen: Seen) -> Floats:
-    """(N, 2): what of TOLD figures tell."""
-    return np.column_stack([seen.outline, misfit(seen.away)])
 
 
 def _check_size(pixels: NDArray[np.uint8], found: Detections) -> None:

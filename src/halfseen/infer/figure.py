@@ -81,6 +81,11 @@ class Figures(NamedTuple):
     believed: Bools
     outline: NDArray[np.float64]
 
+    def within(self, flags: Bools) -> Bools:
+        """(N, rows, cols) in windows with these flags, which are the figures not believed."""
+        inner = self.grids[:, RING:-RING, RING:-RING]
+        return np.where(self.believed[:, None, None], inner, flags)
+
 
 def find_figures(
     pixels: NDArray[np.uint8], found: Detections, typical: Sequence[Typical] | None = None
@@ -88,13 +93,13 @@ def find_figures(
     """For each detection (rows, cols) bool: True where a block shows the object.
 
     typical   for each detection what is known of the figures of its kind: see `cut_figures`
-    Blocks that are flagged hidden show none, and their colours count for neither side. All are True
-    where nothing was told apart.
+    Blocks that are flagged hidden show none, and their colours count for neither side. All others
+    are True where nothing was told apart.
     """
     figures = list(found.visibility)
     for mine, flags, usual in alike(found, typical):
         seen = figure_grids(pixels, found.window[mine], found.full[mine], flags, usual)
-        for n, grid in zip(mine, without_ring(seen.grids, seen.believed), strict=True):
+        for n, grid in zip(mine, seen.within(flags), strict=True):
             figures[n] = grid
     return tuple(figures)
 
@@ -114,11 +119,6 @@ def alike(
         usual = [grid for n in mine if (grid := typical[n]) is not None]
         flags = np.stack([found.visibility[n] for n in mine])
         yield mine, flags, np.stack(usual) if usual else None
-
-
-def without_ring(grids: Bools, believed: Bools) -> Bools:
-    """(N, rows, cols) figures of `figure_grids` in their windows, all True where not believed."""
-    return np.asarray(grids[:, RING:-RING, RING:-RING] | ~believed[:, None, None])
 
 
 def figure_grids(

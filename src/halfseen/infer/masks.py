@@ -34,14 +34,22 @@ Bools = NDArray[np.bool_]
 
 
 class Verdict(NamedTuple):
-    """What a mask head says of the blocks of one detection, before the cut.
+    """What a mask head says of the blocks of one detection; or of N, each array with N in front.
 
     logits   (rows, cols), above 0 where they look hidden, NaN outside the level
-    alpha    of the cut
+    across   (rows, cols - 1), what it costs that of two neighbours side by side one is hidden
+    down     (rows - 1, cols), the same of two that lie one above the other
     """
 
     logits: Floats
-    alpha: float
+    across: Floats
+    down: Floats
+
+    def cut(self, more: Floats | float = 0.0) -> Bools:
+        """(N, rows, cols) flags of N detections, where logits are so much greater: the optimum."""
+        outside = np.isnan(self.logits)
+        unary = -(np.where(outside, np.float32(0), self.logits) + np.float32(more))
+        return best_flags(unary, 1.0, outside, (self.across, self.down))
 
 
 class Masker:
@@ -73,14 +81,14 @@ class Masker:
         scales: NDArray[np.float64],
         pixels: NDArray[np.uint8],
         asked: bool = False,
-    ) -> Iterator[tuple[int, Bools, float, Floats]]:
-        """(n, flags, evidence, logits) of each detection that lies in one of the levels whose
+    ) -> Iterator[tuple[int, Bools, float, Verdict]]:
+        """(n, flags, evidence, verdict) of each detection that lies in one of the levels whose
         features are given: what is visible of it; if that is asked, what this says for the object,
-        else 0; and the logits of `judge`, NaN for blocks outside the level.
+        else 0; and what the flags were cut from.
         """
         from halfseen.infer.mask_kernels import block_colours, block_responses, hidden_logits
 
-        levels = self._levels(found, scales)
+        levels, alpha = self._levels(found, scales), self.head.alpha
         given = np.array([level in features for level in levels.tolist()], np.bool_)
         for (index, mirrored), (weights, bias, template) in self.templates.items():
             mine = np.flatnonzero(given & (found.component == index) & (found.mirrored == mirrored))
@@ -102,13 +110,14 @@ class Masker:
                 outside = beyond(top, left, bias.shape, sizes)[side]
                 quarters = lab(block_colours(pixels, windows, *(2 * n for n in bias.shape)))[side]
                 judged = judge(self.head, index, logits[side], quarters, outside)
-                flags = cut_masks(judged, quarters, outside, self.head.alpha)[side]
                 says = np.zeros(len(some))
                 if asked:
                     excess = responses[side] - self.head.response[index]
                     says = visible_evidence(judged, excess, outside)
-                judged[outside] = np.nan
-                yield from zip(some.tolist(), flags, says.tolist(), judged[side], strict=True)
+                verdict = verdict_on(judged, quarters, outside, alpha)
+                flags = verdict.cut()[side]
+                verdicts = map(Verdict, *(part[side] for part in verdict))
+                yield from zip(some.tolist(), flags, says.tolist(), verdicts, strict=True)
 
     def typical_figure(self, component: int, mirrored: bool) -> Floats | None:
         """(rows, cols): in what share of whole objects a block is figure; None if unknown."""
@@ -205,15 +214,16 @@ def visible_evidence(judged: Floats, excess: Floats, outside: Bools) -> NDArray[
     return np.asarray((seen * excess).sum((1, 2)))
 
 
-def cut_masks(logits: Floats, quarters: Floats, outside: Bools, alpha: float) -> Bools:
-    """(N, rows, cols) flags: the exact optimum of the head's energy (see `MaskHead`)."""
-    if not len(logits):
-        return np.zeros(logits.shape, np.bool_)
+def verdict_on(logits: Floats, quarters: Floats, outside: Bools, alpha: float) -> Verdict:
+    """The verdict on N windows, from the logits of `judge`: what the head's energy is made of (see
+    `MaskHead`).
+    """
     upper, lower = quarters[:, ::2], quarters[:, 1::2]
     colours = (
         upper[:, :, ::2] + upper[:, :, 1::2] + lower[:, :, ::2] + lower[:, :, 1::2]
     ) * np.float32(0.25)
-    return best_flags(-logits, alpha, outside, contrast_edges(colours))
+    across, down = (np.float32(alpha) * weights for weights in contrast_edges(colours))
+    return Verdict(np.where(outside, np.float32(np.nan), logits), across, down)
 
 
 def contrast_edges(colours: Floats) -> tuple[Floats, Floats]:

@@ -2,7 +2,7 @@
 
 A mask head judges a window by its gradients and colours, and knows nothing of the object's shape.
 Where a block shows the object in most whole objects, and here, by its colour, shows something else,
-there may be something before it.
+there may be something before it. And where the head is not sure, colours tell what is the object's.
 """
 
 from __future__ import annotations
@@ -10,29 +10,40 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.infer.masks import contrast_edges
-from halfseen.infer.visibility import best_flags
+from halfseen.infer.masks import Verdict
 
 # What is added to the logit of a block that is figure in all whole objects, and not in this one.
 MISSING = 1.0
+# How far beyond the operating point logits have to be for blocks to be hidden for sure.
+SURE = 2.0
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 
-def hide_missing(
-    logits: Floats, flags: Bools, figure: Bools, typical: Floats, colours: Floats, alpha: float
-) -> Bools:
+def not_surely_hidden(verdict: Verdict, flags: Bools) -> Bools:
+    """(N, rows, cols): what is visible by the flags of N windows, or may be.
+
+    The operating point has to find most of what is hidden, and calls some of what is not hidden,
+    too. Whoever asks what shows the object leaves out only what is more likely hidden than not.
+    """
+    doubtful = ~flags.all(axis=(1, 2))
+    may_be = flags.copy()
+    some = Verdict(*(part[doubtful] for part in verdict))
+    may_be[doubtful] |= some.cut(-SURE)
+    return may_be
+
+
+def hide_missing(verdict: Verdict, flags: Bools, figure: Bools, typical: Floats) -> Bools:
     """The flags (N, rows, cols) of windows, and less of what is missing, cut again.
 
-    logits    see `masks.Verdict`
     typical   the share of whole objects in which a block is figure
-    colours   (N, rows, cols, 3) of the blocks in Lab, as figures know them: the first cut has the
-              means of their quarters, so that edges differ a little
     What was hidden stays so, and something stays visible.
     """
-    outside = np.isnan(logits)
     missing = np.float32(MISSING) * typical * (flags & ~figure)
-    again = np.where(outside, 0, logits) + missing
-    both = flags & best_flags(-again, alpha, outside, contrast_edges(colours))
-    some = both.any(axis=(1, 2), keepdims=True)
-    return np.where(some, both, flags)
+    some = missing.any(axis=(1, 2))
+    after = flags.copy()
+    again = Verdict(*(part[some] for part in verdict)).cut(missing[some])
+    after[some] &= again
+    gone = ~after.any(axis=(1, 2))
+    after[gone] = flags[gone]
+    return after

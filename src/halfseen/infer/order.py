@@ -25,8 +25,8 @@ def hide_behind(found: Detections, judged: list[int]) -> tuple[Bools, ...]:
 
     judged   those that have flags from a mask head; the others neither hide nor are hidden
     A detection stands before another of its label that it overlaps if its box ends lower and its
-    score is higher, and above SURE. It hides the blocks whose centres lie in what is visible and
-    figure of it, but never all that is visible.
+    score is higher, and above SURE. It hides the blocks whose centres lie in its figure, but never
+    all that is visible.
     """
     flags = list(found.visibility)
     own = np.array(judged, np.int64)
@@ -48,9 +48,7 @@ def _shown_at(
     found: Detections, b: int, window: NDArray[np.float64], shape: tuple[int, ...]
 ) -> Bools:
     """(rows, cols) of the blocks of a window: whether detection b is what is seen there."""
-    shown = found.visibility[b]
-    if found.figure is not None:
-        shown = shown & found.figure[b]
+    shown = (found.visibility if found.figure is None else found.figure)[b]
     places, inside = [], []
     for k in (1, 0):
         count, other = shape[1 - k], shown.shape[1 - k]

@@ -14,16 +14,9 @@ from numpy.typing import NDArray
 
 from halfseen.detections import Detections
 from halfseen.geometry import Boxes
-from halfseen.infer.figure import (
-    RING,
-    Typical,
-    alike,
-    cut_figures,
-    surroundings,
-    without_ring,
-)
+from halfseen.infer.figure import RING, Figures, Typical, alike, cut_figures, surroundings
 from halfseen.infer.masks import Verdict
-from halfseen.infer.missing import hide_missing
+from halfseen.infer.missing import hide_missing, not_surely_hidden
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -39,27 +32,29 @@ LOW, HIGH = [0, 1, 0, 1], [2, 3, 2, 3]
 FARTHEST = 0.4
 # How far a side moves inwards: so much of each of what `look` tells, and a constant. Learnt from
 # boxes of VOC train by benchmarks/voc/boxes.py, for all classes together.
-SIDE = (0.0472, -0.0356, 0.2522, 0.1451, 0.4574, -0.0124, -0.0016)
-TOP = (0.1220, -0.1028, 0.2300, 0.0868, 0.6276, -0.1577, 0.0224)
-BOTTOM = (0.0997, -0.2394, 0.2327, 0.2107, 0.7016, -0.1825, 0.0177)
+SIDE = (0.1375, -0.0623, 0.1457, 0.1286, 0.4521, 0.0373, 0.0012)
+TOP = (0.2280, -0.0332, 0.0180, 0.0379, 0.7039, -0.1966, 0.0235)
+BOTTOM = (0.3029, -0.1973, 0.1159, 0.0762, 0.7014, -0.1336, 0.0145)
 WEIGHTS = np.array([SIDE, TOP, SIDE, BOTTOM])
 
 
 class Seen(NamedTuple):
     """What figures tell of N detections.
 
-    figures  for each (rows, cols) bool: see `find_figures`
+    figures  for each (rows, cols) bool: what shows the object
     away     (N, 4, 6) how far inwards of each side the object ends, in shares of the box's size in
              the image: by the figure that is visible, by the figure and all that is hidden, and by
              the figure of the larger box; each for both of SHARES
     outline  (N,) how faint the outline of the figure is: see `figure.Figures`
     flags    for each (rows, cols) bool: what is visible, after a second look if one was asked for
+    may_be   for each (rows, cols) bool: what may be visible: the figure is a part of it
     """
 
     figures: tuple[Bools, ...]
     away: Floats
     outline: Floats
     flags: tuple[Bools, ...]
+    may_be: tuple[Bools, ...]
 
 
 def corrected_boxes(found: Detections, away: Floats) -> Boxes:
@@ -79,37 +74,41 @@ def look(
     pixels: NDArray[np.uint8],
     found: Detections,
     typical: Sequence[Typical] | None = None,
-    judged: Sequence[Verdict | None] | None = None,
+    judged: Sequence[Verdict] | None = None,
 ) -> Seen:
     """What the figures of detections tell.
 
     typical   see `find_figures`
-    judged    what mask heads said of them: asks for a second look (`hide_missing`)
+    judged    what mask heads said of them: figures are then looked for in all that is not hidden
+              for sure, and what is missing is looked at again (`hide_missing`)
     """
     from halfseen.infer.mask_kernels import wide_extents
 
-    figures, clipped, visible = list(found.visibility), found.clipped, list(found.visibility)
+    clipped = found.clipped
+    figures, visible, may_be = (list(found.visibility) for _ in range(3))
     away, outline = np.zeros((len(found), 4, 6)), np.zeros(len(found))
     for mine, flags, usual in alike(found, typical):
+        shown = flags
+        if judged is not None:
+            verdict = Verdict(*map(np.stack, zip(*(judged[n] for n in mine), strict=True)))
+            shown = not_surely_hidden(verdict, flags)
         windows, boxes = found.window[mine], found.full[mine]
         both = np.concatenate(
             [boxes, boxes - GROWN / 2 * INWARDS * (boxes[:, HIGH] - boxes[:, LOW])]
         )
         around = surroundings(pixels, windows, both, flags.shape[1:])
-        grids, believed, faint = cut_figures(around, np.concatenate([flags] * 2), usual)
+        grids, believed, faint = cut_figures(around, np.concatenate([shown] * 2), usual)
         outline[mine] = faint[: len(mine)]
         figure, larger = grids[: len(mine)], grids[len(mine) :]
-        shown = without_ring(figure, believed[: len(mine)])
-        for n, grid in zip(mine, shown, strict=True):
-            figures[n] = grid
+        own = Figures(figure, believed[: len(mine)], faint).within(shown)
+        after = flags
         if judged is not None and usual is not None:
-            colours = around.colours[: len(mine), RING:-RING, RING:-RING]
-            again = _look_twice([judged[n] for n in mine], flags, shown, usual, colours)
-            for n, grid in zip(mine, again, strict=True):
-                visible[n] = grid
+            after = hide_missing(verdict, flags, own, usual)
+        for k, n in enumerate(mine):
+            figures[n], visible[n], may_be[n] = own[k], after[k], shown[k]
         grids &= believed[:, None, None]
         filled = figure.copy()
-        filled[:, RING:-RING, RING:-RING] |= ~flags & believed[: len(mine), None, None]
+        filled[:, RING:-RING, RING:-RING] |= ~shown & believed[: len(mine), None, None]
         unit = (windows[:, 2:] - windows[:, :2]) / flags.shape[:0:-1]
         ends = wide_extents(np.concatenate([figure, filled, larger]), np.array(SHARES)) - RING
         # (N, sides, kinds, shares)
@@ -119,26 +118,7 @@ def look(
         away[mine] = ends * (scale * unit[:, LOW])[..., None] + (scale * begin)[..., None]
     # A figure that is not believed says nothing.
     away[np.isnan(away)] = 0
-    return Seen(tuple(figures), away, outline, tuple(visible))
-
-
-def _look_twice(
-    judged: Sequence[Verdict | None],
-    flags: Bools,
-    figure: Bools,
-    typical: NDArray[np.float32],
-    colours: NDArray[np.float32],
-) -> Bools:
-    """The flags (N, rows, cols) of windows after a second look, if something was said of them."""
-    after = flags.copy()
-    alphas = {said.alpha for said in judged if said is not None}
-    for alpha in alphas:
-        some = [(n, said.logits) for n, said in enumerate(judged) if said and said.alpha == alpha]
-        mine, logits = [n for n, _ in some], np.stack([grid for _, grid in some])
-        after[mine] = hide_missing(
-            logits, flags[mine], figure[mine], typical[mine], colours[mine], alpha
-        )
-    return after
+    return Seen(tuple(figures), away, outline, tuple(visible), tuple(may_be))
 
 
 def correct(found: Detections, away: Floats, weights: Floats) -> Boxes:

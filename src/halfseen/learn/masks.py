@@ -8,10 +8,10 @@ import numpy as np
 
 from halfseen.data.dataset import Dataset
 from halfseen.features.colour import lab
-from halfseen.infer.figure import RING, Surroundings, cut_figures, without_ring
+from halfseen.infer.figure import RING, Surroundings, cut_figures
 from halfseen.infer.grouping import group
-from halfseen.infer.masks import Bools, cut_masks, reluctant
-from halfseen.infer.missing import hide_missing
+from halfseen.infer.masks import Bools, reluctant, verdict_on
+from halfseen.infer.missing import hide_missing, not_surely_hidden
 from halfseen.learn.mask_fit import Floats, Shrinkage, fit_blocks
 from halfseen.learn.mask_samples import Samples, collect_samples
 from halfseen.model.grouping import shipped_grouping
@@ -117,14 +117,12 @@ def looked_at_twice(
     alpha: float,
 ) -> Bools:  # fmt: skip
     """(N, rows, cols) flags of windows, as detections have them."""
-    flags = cut_masks(logits, quarters, outside, alpha)
+    verdict = verdict_on(logits, quarters, outside, alpha)
+    flags = verdict.cut()
     usual = np.broadcast_to(typical, flags.shape)
-    seen = cut_figures(around, flags, usual)
-    figure = without_ring(seen.grids, seen.believed)
-    colours = np.ascontiguousarray(around.colours[:, RING:-RING, RING:-RING])
-    return hide_missing(
-        np.where(outside, np.float32(np.nan), logits), flags, figure, usual, colours, alpha
-    )
+    shown = not_surely_hidden(verdict, flags)
+    figure = cut_figures(around, shown, usual).within(shown)
+    return hide_missing(verdict, flags, figure, usual)
 
 
 def entire(samples: Samples) -> Bools:
@@ -147,7 +145,7 @@ def typical_figure(around: Surroundings) -> Floats:
     typical = None
     for _ in range(ROUNDS):
         seen = cut_figures(around, flags, typical)
-        grids = without_ring(seen.grids, seen.believed)[seen.believed]
+        grids = seen.within(flags)[seen.believed]
         share = (grids.sum(0) + DOUBT / 2) / (len(grids) + DOUBT)
         typical = np.broadcast_to(share.astype(np.float32), flags.shape)
     return np.asarray(share, np.float32)

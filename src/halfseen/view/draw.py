@@ -88,12 +88,13 @@ def _caption(found: Detections, i: int, score: float) -> str:
 def _shade(canvas: NDArray[np.float32], found: Detections, i: int, tone: Colour) -> None:
     """Tint and hatching, within the part of `full` that lies in the image.
 
-    The visible background of an object, where it is known, is left as it is.
+    The visible background of an object, where it is known, is left as it is. What is its figure is
+    tinted, whatever the flags hold it for.
     """
     x1, y1, x2, y2 = np.rint(found.clipped[i]).astype(int)
     region = canvas[y1:y2, x1:x2]
-    seen = replace(found, figure=None).mask(i)[y1:y2, x1:x2, None]
     own = found.mask(i)[y1:y2, x1:x2, None]
+    seen = own | replace(found, figure=None).mask(i)[y1:y2, x1:x2, None]
     paint = np.array(tone, np.float32)
     thin = unit(found.size)
     period = 7 * thin
@@ -112,8 +113,8 @@ def _outline(sketch: Sketch, found: Detections, i: int, tone: Colour) -> None:
 
 
 def _frontier(found: Detections, i: int) -> Iterator[tuple[Point, Point]]:
-    """The sides between visible and hidden blocks, cut to `full`, in pixels."""
-    grid = found.visibility[i]
+    """The sides between hatched blocks and others, cut to `full`, in pixels."""
+    grid = found.visibility[i] | (found.visibility if found.figure is None else found.figure)[i]
     x1, y1, x2, y2 = found.window[i]
     left, top, right, bottom = found.clipped[i]
     xs = np.linspace(x1, x2, grid.shape[1] + 1)
