@@ -164,7 +164,7 @@ def test_the_cutoff_and_the_border_reach_the_flags() -> None:
     assert model.head is not None
     head = replace(model.head, alpha=0.0)
     logits, quarters, outside = windows(4, *model.components[1].shape)
-    judged = judge(head, 1, logits, quarters, outside)
+    judged = judge(head.grouping, np.repeat(head.cutoff[1], 4), logits, quarters, outside)
     flags = verdict_on(judged, quarters, outside, 0.0).cut()
     for n in range(4):
         slow = slowly(random_grouping(), logits[n], quarters[n], outside[n]) - head.cutoff[1]
@@ -173,6 +173,31 @@ def test_the_cutoff_and_the_border_reach_the_flags() -> None:
         clear = np.abs(slow) > 1e-3
         expected = (slow < 0) & ~outside[n]
         np.testing.assert_array_equal(flags[n][clear], expected[clear])
+
+
+@pytest.mark.parametrize("cores", [1, 2, 5])
+def test_several_models_see_what_each_sees_alone(cores: int) -> None:
+    """Windows of one shape are judged together, of all models, and shared out among the cores."""
+    image = hs.render_scenes(1, seed=5, classes=["car"]).image(0)
+    other = random_grouping()
+    models = [
+        replace(random_head(headless(), 1), label="one"),
+        replace(grouped(random_head(headless(), 2), other), label="two"),
+        replace(headless(), label="three"),
+        replace(grouped(random_head(headless(), 3), other), label="four"),
+    ]
+    together = hs.Detector(models, cores=cores).detect(image, -1)
+    assert together.figure is not None
+    for model in models:
+        alone = hs.Detector(model).detect(image, -1)
+        mine = together[np.flatnonzero(together.label == model.label)]
+        assert len(mine) == len(alone) > 1
+        np.testing.assert_array_equal(mine.full, alone.full)
+        for ours, theirs in zip(mine.visibility, alone.visibility, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        for ours, theirs in zip(mine.figure, alone.figure or alone.visibility, strict=True):  # type: ignore[arg-type]
+            np.testing.assert_array_equal(ours, theirs)
+    assert any(not flags.all() for flags in together.visibility)
 
 
 @pytest.mark.parametrize("cutoff", ["12", {"1": 0, "2": 0}, ["1", "2"], [True, False], ""])

@@ -283,7 +283,13 @@ def test_the_operating_point_is_where_the_settings_ask_for_it(grouping: bool) ->
         share = [
             false_hidden(
                 looked_at_twice(
-                    judge(nearby, m, logits, colours, held.outside),
+                    judge(
+                        nearby.grouping,
+                        np.repeat(nearby.cutoff[m], len(held)),
+                        logits,
+                        colours,
+                        held.outside,
+                    ),
                     colours,
                     held.outside,
                     joined,

@@ -52,11 +52,11 @@ def contract(full: Boxes, seen: Boxes, size: tuple[int, int]) -> Boxes:
 
 def extent(flags: NDArray[np.bool_]) -> Boxes:
     """The box (N, 4), in blocks, around each grid's True blocks; empty and central if none is."""
+    from halfseen.infer.mask_kernels import wide_extents
+
     _, rows, cols = flags.shape
-    across, down = np.asarray(flags.any(1)), np.asarray(flags.any(2))
-    box = np.stack(
-        [across.argmax(1), down.argmax(1), cols - across[:, ::-1].argmax(1),
-         rows - down[:, ::-1].argmax(1)], axis=1,
-    ).astype(np.float64)  # fmt: skip
-    box[~across.any(1)] = [cols / 2, rows / 2, cols / 2, rows / 2]
+    box = wide_extents(flags, np.zeros(1))[:, :, 0]
+    empty = np.isnan(box[:, 0])
+    if empty.any():
+        box[empty] = [cols / 2, rows / 2, cols / 2, rows / 2]
     return box

@@ -19,11 +19,11 @@ from halfseen.features.pyramid import Level, LevelPlan
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.calibration import LOWEST, Floats, Known, probabilities
 from halfseen.infer.levels import batches, describe, fits, fitting_levels, shared_features
-from halfseen.infer.masks import Masker, SeenLevels, Verdict, with_flags
+from halfseen.infer.masks import Masker, SeenLevels, Verdict, find_masks, with_flags
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.refine import corrected_boxes
 from halfseen.infer.responses import ModelSearch
-from halfseen.infer.showing import Masks, look_at, show
+from halfseen.infer.showing import Masks, look_at, parts_alike, show
 from halfseen.infer.telling import told
 from halfseen.model.calibration import TOLD
 from halfseen.model.mixture import Mixture
@@ -270,7 +270,7 @@ class Detector:
             raise SettingsError("threshold must be a number, found nan")
         found: list[Detections] = [Detections.empty(_size(pixels)) for _ in self.models]
         seen = []
-        with spread(min(self.cores or free_cores(), len(self.models))) as each:
+        with spread(self._cores()) as each:
             for group in self._groups:
                 bases = {self._bases[m] for m in group}
                 searches: dict[int, ModelSearch] = {}
@@ -339,17 +339,25 @@ class Detector:
             return Masks(found, visible, judged)
         flags = list(found.visibility)
         masked = False
-        for group, looked in zip(self._groups, seen, strict=True):
-            heads = [(m, k) for m in group if (k := self._maskers[m]) and (owner == m).any()]
-            masked |= bool(heads)
-            again = partial(self._features, pixels, group)
-            for features in looked.parts(again) if heads else ():
-                for m, masker in heads:
-                    mine = np.flatnonzero(owner == m)
-                    scales = np.array(looked.scales)
-                    own = found[mine] if len(mine) < len(found) else found
-                    for n, grid, says, said in masker.masks(own, features, scales, pixels, asked):
-                        flags[mine[n]], visible[mine[n]], judged[mine[n]] = grid, says, said
+
+        def mask(
+            features: dict[int, NDArray[np.float32]], scales: Floats, mine: NDArray[np.int64]
+        ) -> None:
+            maskers = [masker for masker in self._owners(owner[mine]) if masker]
+            own = found[mine] if len(mine) < len(found) else found
+            for n, grid, says, said in find_masks(pixels, own, maskers, features, scales, asked):
+                flags[mine[n]], visible[mine[n]], judged[mine[n]] = grid, says, said
+
+        cores = self._cores()
+        with spread(cores) as each:
+            for group, looked in zip(self._groups, seen, strict=True):
+                headed = [m for m in group if self._maskers[m]]
+                mine = np.array([n for n, m in enumerate(owner.tolist()) if m in headed], np.int64)
+                masked |= bool(len(mine))
+                again = partial(self._features, pixels, group)
+                for features in looked.parts(again) if len(mine) else ():
+                    work = partial(mask, features, np.array(looked.scales))
+                    each(work, parts_alike(found, mine, cores))
         if masked:
             found = (
                 with_flags(found, flags) if contract else replace(found, visibility=tuple(flags))
@@ -362,7 +370,11 @@ class Detector:
         """The detections as `detect` returns them, and what is told of them: see `show`."""
         if not any(self._maskers):
             return masks.found, np.zeros((len(owner), len(TOLD)))
-        return show(pixels, masks, self._owners(owner))
+        return show(pixels, masks, self._owners(owner), self._cores())
+
+    def _cores(self) -> int:
+        """Among how many cores models are shared out."""
+        return min(self.cores or free_cores(), len(self.models))
 
     def _owners(self, owner: NDArray[np.int64]) -> list[Masker | None]:
         """The maskers of detections, of the models that own them."""

@@ -104,22 +104,23 @@ def likeness(x: Floats) -> Floats:
     out = np.empty((2 * blocks, blocks), np.float32)
     for n in range(blocks):
         coarse, fine = out[n], out[blocks + n]
+        light, green, blue = first[n], second[n], third[n]
+        # One thing at a time: short loops are done for many blocks at once.
+        for m in range(blocks):
+            away = np.float32(1) + (light - first[m]) ** 2
+            away += (green - second[m]) ** 2 + (blue - third[m]) ** 2
+            coarse[m] = np.float32(1) / (away * away)
         all_coarse, all_fine = np.float32(0), np.float32(0)
         for m in range(blocks):
-            away = (
-                np.float32(1)
-                + (first[n] - first[m]) ** 2
-                + (second[n] - second[m]) ** 2
-                + (third[n] - third[m]) ** 2
-            )
-            near = np.float32(1) / (away * away)
-            coarse[m] = near
-            near *= near
-            fine[m] = near * near
             all_coarse += coarse[m]
+        for m in range(blocks):
+            near = coarse[m] * coarse[m]
+            fine[m] = near * near
             all_fine += fine[m]
-        coarse /= all_coarse
-        fine /= all_fine
+        for m in range(blocks):
+            coarse[m] /= all_coarse
+        for m in range(blocks):
+            fine[m] /= all_fine
     return out
 
 

@@ -194,9 +194,9 @@ def colour_evidence(
     """
     windows, rows, cols = colours.shape[:3]
     size, count = rows * cols, len(figure) // max(len(colours), 1)
-    # (1 - y + y^2 / 2)^1024 with y = x / 1024 for exp(-x): good to 1e-6 where it is not next to
-    # nothing, and ten squarings are done for many blocks at once.
-    scale = np.float32(1 / (2 * width * width * 1024))
+    # (1 - y + y^2 / 2 - y^3 / 6)^64 with y = x / 64 for exp(-x): good to 1e-6, and six squarings
+    # are done for many blocks at once.
+    scale = np.float32(1 / (2 * width * width * 64))
     out = np.zeros((count * windows, rows, cols), np.float32)
     first, second, third, alike = np.empty((4, size), np.float32)
     weight, behind = np.empty((count, size), np.float32), np.empty((count, size), np.float32)
@@ -230,11 +230,9 @@ def colour_evidence(
                     (light - first[q]) ** 2 + (green - second[q]) ** 2 + (blue - third[q]) ** 2
                 )
                 y = min(y, np.float32(1))
-                like = np.float32(1) - y + y * y * np.float32(0.5)
-                like *= like
-                like *= like
-                like *= like
-                like *= like
+                like = np.float32(1) - y * (
+                    np.float32(1) - y * (np.float32(1 / 2) - y * np.float32(1 / 6))
+                )
                 like *= like
                 like *= like
                 like *= like

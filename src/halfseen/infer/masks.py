@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from halfseen.geometry import Boxes
 from halfseen.infer.boxes import contract, extent
 from halfseen.infer.grouping import group
 from halfseen.infer.visibility import best_flags
-from halfseen.model.mask_head import MaskHead
+from halfseen.model.grouping import Grouping
 from halfseen.model.mixture import Mixture
 
 # How fast the weight of an edge falls with the difference of colour, in its mean square.
@@ -53,11 +54,7 @@ class Verdict(NamedTuple):
 
 
 class Masker:
-    """Finds the flags of one model's detections; holds its mask head, made ready for the kernels.
-
-    A detection's window tells its level and its first block, so nothing else needs to be kept of
-    the search.
-    """
+    """One model's mask head, made ready for the kernels."""
 
     def __init__(self, model: Mixture) -> None:
         if model.head is None:
@@ -73,51 +70,10 @@ class Masker:
             )
             for index, mirrored, component in model.templates()
         }
-
-    def masks(
-        self,
-        found: Detections,
-        features: dict[int, Floats],
-        scales: NDArray[np.float64],
-        pixels: NDArray[np.uint8],
-        asked: bool = False,
-    ) -> Iterator[tuple[int, Bools, float, Verdict]]:
-        """(n, flags, evidence, verdict) of each detection that lies in one of the levels whose
-        features are given: what is visible of it; if that is asked, what this says for the object,
-        else 0; and what the flags were cut from.
-        """
-        from halfseen.infer.mask_kernels import block_colours, block_responses, hidden_logits
-
-        levels, alpha = self._levels(found, scales), self.head.alpha
-        given = np.array([level in features for level in levels.tolist()], np.bool_)
-        for (index, mirrored), (weights, bias, template) in self.templates.items():
-            mine = np.flatnonzero(given & (found.component == index) & (found.mirrored == mirrored))
-            # A mirror image is judged from the component's side.
-            side = np.s_[:, :, :: -1 if mirrored else 1]
-            for start in range(0, len(mine), CHUNK):
-                some = mine[start : start + CHUNK]
-                windows, own = found.window[some], levels[some]
-                top, left = first_blocks(windows, scales[own], self.model.descriptor)
-                logits = np.empty((len(some), *bias.shape), np.float32)
-                responses = np.zeros_like(logits)
-                for level in set(own.tolist()):
-                    here = own == level
-                    place = features[level], top[here], left[here]
-                    logits[here] = hidden_logits(*place, weights, bias)
-                    if asked:
-                        responses[here] = block_responses(*place, template)
-                sizes = np.array([features[level].shape[:2] for level in own.tolist()])
-                outside = beyond(top, left, bias.shape, sizes)[side]
-                quarters = lab(block_colours(pixels, windows, *(2 * n for n in bias.shape)))[side]
-                judged = judge(self.head, index, logits[side], quarters, outside)
-                says = np.zeros(len(some))
-                if asked:
-                    excess = responses[side] - self.head.response[index]
-                    says = visible_evidence(judged, excess, outside)
-                verdict = verdict_on(judged, quarters, outside, alpha)
-                flags = verdict.cut()[side]
-                verdicts = map(Verdict, *(part[side] for part in verdict))
-                yield from zip(some.tolist(), flags, says.tolist(), verdicts, strict=True)
+        # Most heads hold the same network, and windows of all of them are judged at once.
+        network = model.head.grouping
+        parts = () if network is None else network.tensors().values()
+        self.network = b"".join(part.tobytes() for part in parts)
 
     def typical_figure(self, component: int, mirrored: bool) -> Floats | None:
         """(rows, cols): in what share of whole objects a block is figure; None if unknown."""
@@ -125,12 +81,97 @@ class Masker:
             return None
         return self.head.figure[component][:, :: -1 if mirrored else 1]
 
-    def _levels(self, found: Detections, scales: NDArray[np.float64]) -> NDArray[np.int64]:
-        """(N,) which of the levels of these scales (L, 2) each detection comes from."""
-        shapes = np.array([grid.shape for grid in found.visibility], np.float64).reshape(-1, 2)
-        side = found.window[:, 2:] - found.window[:, :2]
-        own = self.model.descriptor.cell * shapes[:, ::-1] / side
-        return np.abs(np.log(own[:, None] / scales)).sum(2).argmin(1)
+
+def find_masks(
+    pixels: NDArray[np.uint8],
+    found: Detections,
+    maskers: Sequence[Masker],
+    features: dict[int, Floats],
+    scales: NDArray[np.float64],
+    asked: bool = False,
+) -> Iterator[tuple[int, Bools, float, Verdict]]:
+    """(n, flags, evidence, verdict) of each detection that lies in one of the levels whose features
+    are given: what is visible of it; if that is asked, what this says for the object, else 0; and
+    what the flags were cut from.
+
+    maskers   of each detection that of its model; all have one descriptor
+    scales    (L, 2) of all levels
+    A detection's window tells its level and its first block, so nothing else needs to be kept of
+    the search.
+    """
+    if not len(found):
+        return
+    descriptor = maskers[0].model.descriptor
+    levels = _levels(found, scales, descriptor)
+    places = np.column_stack([levels, *first_blocks(found.window, scales[levels], descriptor)])
+    batches: dict[Any, list[int]] = {}
+    for n, (level, masker) in enumerate(zip(levels.tolist(), maskers, strict=True)):
+        if level in features:
+            batches.setdefault((found.visibility[n].shape, masker.network), []).append(n)
+    for rows in batches.values():
+        for start in range(0, len(rows), CHUNK):
+            some = rows[start : start + CHUNK]
+            own = found[some] if len(some) < len(found) else found
+            chosen = [maskers[n] for n in some]
+            told = _judge_alike(pixels, own, chosen, features, places[some], asked)
+            yield from zip(some, *told, strict=True)
+
+
+def _judge_alike(
+    pixels: NDArray[np.uint8],
+    found: Detections,
+    maskers: Sequence[Masker],
+    features: dict[int, Floats],
+    places: NDArray[np.int64],
+    asked: bool,
+) -> tuple[Bools, list[float], Iterator[Verdict]]:
+    """Flags, evidence and verdicts of windows of one shape and network at places (N, 3): level, top
+    and left.
+    """
+    from halfseen.infer.mask_kernels import block_colours, block_responses, hidden_logits
+
+    heads, shape = [masker.head for masker in maskers], found.visibility[0].shape
+    components, mirrored = found.component.tolist(), found.mirrored.tolist()
+    logits = np.empty((len(found), *shape), np.float32)
+    excess = np.zeros_like(logits)
+    same: dict[Any, list[int]] = {}
+    for n, masker in enumerate(maskers):
+        same.setdefault((id(masker), components[n], mirrored[n], places[n, 0]), []).append(n)
+    for (_, component, turned, level), mine in same.items():
+        weights, bias, template = maskers[mine[0]].templates[component, turned]
+        # A mirror image is judged from the component's side, here and below.
+        side = np.s_[:, :, :: -1 if turned else 1]
+        windows = features[level], places[mine, 1], places[mine, 2]
+        logits[mine] = hidden_logits(*windows, weights, bias)[side]
+        if asked:
+            responses = block_responses(*windows, template)[side]
+            excess[mine] = responses - heads[mine[0]].response[component]
+    sizes = np.array([features[level].shape[:2] for level in places[:, 0].tolist()])
+    turn = partial(_turned, turned=np.flatnonzero(found.mirrored))
+    outside = turn(beyond(places[:, 1], places[:, 2], shape, sizes))
+    quarters = turn(lab(block_colours(pixels, found.window, *(2 * count for count in shape))))
+    cutoffs = np.array([head.cutoff[m] for head, m in zip(heads, components, strict=True)])
+    judged = judge(heads[0].grouping, cutoffs, logits, quarters, outside)
+    says = visible_evidence(judged, excess, outside) if asked else np.zeros(len(found))
+    verdict = verdict_on(judged, quarters, outside, np.array([head.alpha for head in heads]))
+    flags = turn(verdict.cut())
+    return flags, says.tolist(), map(Verdict, *(turn(part) for part in verdict))
+
+
+def _turned(grids: NDArray[Any], turned: NDArray[np.int64]) -> NDArray[Any]:
+    """Grids (N, rows, cols, ...), in which some are mirrored in place."""
+    grids[turned] = grids[turned, :, ::-1]
+    return grids
+
+
+def _levels(
+    found: Detections, scales: NDArray[np.float64], descriptor: Descriptor
+) -> NDArray[np.int64]:
+    """(N,) which of the levels of these scales (L, 2) each detection comes from."""
+    shapes = np.array([grid.shape for grid in found.visibility], np.float64).reshape(-1, 2)
+    side = found.window[:, 2:] - found.window[:, :2]
+    own = descriptor.cell * shapes[:, ::-1] / side
+    return np.abs(np.log(own[:, None] / scales)).sum(2).argmin(1)
 
 
 class SeenLevels:
@@ -182,16 +223,21 @@ def beyond(
 
 
 def judge(
-    head: MaskHead, component: int, logits: Floats, quarters: Floats, outside: Bools
+    grouping: Grouping | None,
+    cutoffs: NDArray[np.float64],
+    logits: Floats,
+    quarters: Floats,
+    outside: Bools,
 ) -> Floats:
-    """(N, rows, cols) for windows of a component, not mirrored: the blocks' logits made of their
-    own, above 0 where they look hidden.
+    """(N, rows, cols) for windows, none mirrored: the blocks' logits made of their own, above 0
+    where they look hidden.
 
+    cutoffs    (N,) of the components that they are windows of
     quarters   (N, 2 rows, 2 cols, 3): Lab colours of the quarters of the blocks
     """
-    if head.grouping is not None:
-        logits = group(head.grouping, logits, quarters, outside)
-    return reluctant(logits - np.float32(head.cutoff[component]), outside)
+    if grouping is not None:
+        logits = group(grouping, logits, quarters, outside)
+    return reluctant(logits - cutoffs.astype(np.float32)[:, None, None], outside)
 
 
 def reluctant(logits: Floats, outside: Bools) -> Floats:
@@ -214,15 +260,18 @@ def visible_evidence(judged: Floats, excess: Floats, outside: Bools) -> NDArray[
     return np.asarray((seen * excess).sum((1, 2)))
 
 
-def verdict_on(logits: Floats, quarters: Floats, outside: Bools, alpha: float) -> Verdict:
+def verdict_on(
+    logits: Floats, quarters: Floats, outside: Bools, alpha: float | NDArray[np.float64]
+) -> Verdict:
     """The verdict on N windows, from the logits of `judge`: what the head's energy is made of (see
-    `MaskHead`).
+    `MaskHead`). They have one alpha or (N,).
     """
     upper, lower = quarters[:, ::2], quarters[:, 1::2]
     colours = (
         upper[:, :, ::2] + upper[:, :, 1::2] + lower[:, :, ::2] + lower[:, :, 1::2]
     ) * np.float32(0.25)
-    across, down = (np.float32(alpha) * weights for weights in contrast_edges(colours))
+    weight = np.asarray(alpha, np.float32).reshape(-1, 1, 1)
+    across, down = (weight * edges for edges in contrast_edges(colours))
     return Verdict(np.where(outside, np.float32(np.nan), logits), across, down)
 
 

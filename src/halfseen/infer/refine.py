@@ -6,6 +6,7 @@ beyond, so does the object, mostly.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -55,6 +56,20 @@ class Seen(NamedTuple):
     outline: Floats
     flags: tuple[Bools, ...]
     may_be: tuple[Bools, ...]
+
+    @classmethod
+    def join(cls, parts: Sequence[Seen], order: NDArray[np.int64]) -> Seen:
+        """What is told of the detections of all parts, in another order."""
+        figures, away, outline, flags, may_be = zip(*parts, strict=True)
+
+        def ordered(grids: tuple[tuple[Bools, ...], ...]) -> tuple[Bools, ...]:
+            together = list(itertools.chain(*grids))
+            return tuple(together[n] for n in order.tolist())
+
+        return cls(
+            ordered(figures), np.concatenate(away)[order], np.concatenate(outline)[order],
+            ordered(flags), ordered(may_be),
+        )  # fmt: skip
 
 
 def corrected_boxes(found: Detections, away: Floats) -> Boxes:

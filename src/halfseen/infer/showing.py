@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.compute import spread
 from halfseen.detections import Detections
 from halfseen.infer.calibration import Floats
 from halfseen.infer.figure import Typical, find_figures
@@ -48,20 +49,44 @@ class Headed(NamedTuple):
     seen: Seen
 
 
+def parts_alike(found: Detections, mine: NDArray[np.int64], parts: int) -> list[NDArray[np.int64]]:
+    """Some of the detections in so many parts, those with windows of one shape side by side: of
+    these, many cost little more than one.
+    """
+    if parts == 1:
+        return [mine]
+    shapes = np.array([found.visibility[n].shape for n in mine.tolist()]).reshape(-1, 2)
+    return np.array_split(mine[np.lexsort(shapes.T)], parts)
+
+
 def look_at(
-    pixels: NDArray[np.uint8], masks: Masks, maskers: Sequence[Masker | None]
+    pixels: NDArray[np.uint8], masks: Masks, maskers: Sequence[Masker | None], cores: int = 1
 ) -> tuple[Headed, Floats]:
     """What figures tell of detections, each with the masker of its model; and (N, len(TOLD)) all
     that is told of them to `evidence`, zeros without a head.
     """
-    found, judged, typical, mine = masks.found, [], [], []
+    found = masks.found
+    mine: list[int] = []
+    judged: list[Verdict] = []
+    typical: list[Typical] = []
     places = zip(found.component.tolist(), found.mirrored.tolist(), strict=True)
     for n, (place, masker, verdict) in enumerate(zip(places, maskers, masks.judged, strict=True)):
         if masker is not None and verdict is not None:
             mine.append(n)
             judged.append(verdict)
             typical.append(masker.typical_figure(*place))
-    seen = look(pixels, found[mine] if len(mine) < len(found) else found, typical, judged)
+    headed = found[mine] if len(mine) < len(found) else found
+
+    def look_at_some(some: NDArray[np.int64]) -> Seen:
+        parts = ([grids[n] for n in some.tolist()] for grids in (typical, judged))
+        return look(pixels, headed[some], *parts)
+
+    if cores > 1:
+        shares = parts_alike(headed, np.arange(len(mine)), cores)
+        with spread(cores) as each:
+            seen = Seen.join(each(look_at_some, shares), np.argsort(np.concatenate(shares)))
+    else:
+        seen = look(pixels, headed, typical, judged)
     told = np.zeros((len(found), len(TOLD)))
     told[:, 0] = masks.visible
     told[mine, 1:] = np.column_stack([seen.outline, misfit(seen.away)])
@@ -69,14 +94,14 @@ def look_at(
 
 
 def show(
-    pixels: NDArray[np.uint8], masks: Masks, maskers: Sequence[Masker | None]
+    pixels: NDArray[np.uint8], masks: Masks, maskers: Sequence[Masker | None], cores: int = 1
 ) -> tuple[Detections, Floats]:
     """Detections with their figures and the boxes of these, and less of what is not where it
     typically is, and of those that stand behind others, if mask heads tell what of them is hidden.
     Those of models without a head are figure where they are visible. And what is told of them: see
     `look_at`.
     """
-    (mine, typical, seen), told = look_at(pixels, masks, maskers)
+    (mine, typical, seen), told = look_at(pixels, masks, maskers, cores)
     found = masks.found
     boxes = found.full.copy()
     boxes[mine] = corrected_boxes(found[mine] if len(mine) < len(found) else found, seen.away)

@@ -18,7 +18,7 @@ from halfseen.features.pyramid import LevelPlan
 from halfseen.geometry import clip, iou_matrix
 from halfseen.infer.detector import Detector
 from halfseen.infer.levels import feature_levels
-from halfseen.infer.masks import with_flags
+from halfseen.infer.masks import find_masks, with_flags
 from halfseen.infer.planes import MirrorBasis, Planes
 from halfseen.infer.visibility import infer_visibility
 from halfseen.infer.windows import gather_features
@@ -131,7 +131,8 @@ class Remembering(Detector):
             return found
         levels = self.levels(m)
         scales = np.array([(plan.scale_x, plan.scale_y) for plan, _ in levels])
-        seen = masker.masks(found, dict(enumerate(f for _, f in levels)), scales, image)
+        features = dict(enumerate(f for _, f in levels))
+        seen = find_masks(image, found, [masker] * len(found), features, scales)
         flags = {n: grid for n, grid, *_ in seen}
         return with_flags(found, [flags[n] for n in range(len(found))])
 
