@@ -16,14 +16,14 @@ each by the mask head and by the paper's flags (or `--flags head` alone), on the
 (t = -1), and, under `objects`, by the head in the windows of all objects that a window fits, found
 or not. What is covered is detected in the covered picture, where windows fit worse and only some
 objects are found; under `found`, in the picture as it is, and then covered. The last line printed
-is JSON: per class, and the means over the classes.
+is JSON: per class, the means over the classes, and `natural` of all classes' blocks together.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -252,7 +252,14 @@ def shares(counts: BlockCounts) -> dict[str, Any]:
         "objects": counts.objects,
         "balanced_accuracy": rounded(counts.balanced_accuracy),
         "false_hidden": rounded(counts.false_hidden_share),
+        "blocks": asdict(counts),
     }
+
+
+def pooled(classes: dict[str, Any], kind: str) -> float | None:
+    """Balanced accuracy behind real neighbours, the blocks of all classes counted together."""
+    parts = [BlockCounts(**tree[kind]["natural"]["blocks"]) for tree in classes.values()]
+    return rounded(sum(parts, BlockCounts()).balanced_accuracy)
 
 
 def mean(values: Any) -> float | None:
@@ -300,7 +307,9 @@ def main() -> None:
             write_atomically(path, json.dumps(figures).encode())
         classes[label] = json.loads(path.read_text())
         print(label, json.dumps(classes[label]), flush=True)
-    print(json.dumps({"shares": list(SHARES), "classes": classes, "mean": average(classes)}))
+    together = {kind: pooled(classes, kind) for kind in [*flags, "objects"]}
+    figures = {"classes": classes, "mean": average(classes), "natural, pooled": together}
+    print(json.dumps({"shares": list(SHARES), **figures}))
 
 
 if __name__ == "__main__":
