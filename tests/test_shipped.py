@@ -12,6 +12,7 @@ import pytest
 
 import halfseen as hs
 from halfseen.cli import run
+from halfseen.cli.models import complete_model, name_models
 from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scene
 from halfseen.errors import ModelError
@@ -34,6 +35,37 @@ def test_every_shipped_model_is_of_the_class_it_is_named_after() -> None:
     for name in models:
         model = hs.load(name)
         assert (model.label, model.method) == (name, "VIS")
+
+
+def test_every_shipped_model_is_there_with_a_mask_head() -> None:
+    """The same model, but for the head: what it finds does not change."""
+    masked = shipped(masks=True)
+    assert list(masked) == [f"{name}+masks" for name in shipped()]
+    for name in masked:
+        model, plain = hs.load(name), hs.load(name.removesuffix("+masks"))
+        assert model.head is not None
+        assert model.head.grouping is not None
+        assert len(model.head.figure) == len(model.components)
+        assert (model.label, model.pyramid) == (plain.label, plain.pyramid)
+        for ours, theirs in zip(model.components, plain.components, strict=True):
+            np.testing.assert_array_equal(ours.weights, theirs.weights)
+            assert (ours.bias, ours.u, ours.u_t) == (theirs.bias, theirs.u, theirs.u_t)
+
+
+def test_all_of_them_with_mask_heads_are_named_together(
+    photo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert name_models(["car", "all+masks"]) == ["car", *shipped(masks=True)]
+    assert run(["detect", "car+masks", str(photo), "--json", "-q", "--threshold", "-1.3"]) == 0
+    with_masks = json.loads(capsys.readouterr().out)["detections"]
+    assert run(["detect", "car", str(photo), "--json", "-q", "--threshold", "-1.3"]) == 0
+    without = json.loads(capsys.readouterr().out)["detections"]
+    assert [row["window"] for row in with_masks] == [row["window"] for row in without]
+    assert all("figure" in row for row in with_masks)
+    assert {"car", "car+masks"} <= set(complete_model("car"))
+    assert complete_model("all") == ["all", "all+masks"]
+    with pytest.raises(ModelError, match=r"did you mean 'motorbike\+masks'\?"):
+        hs.load("motobike+masks")
 
 
 def test_shipped_models_share_one_pyramid_from_some_level_on() -> None:
@@ -108,7 +140,11 @@ def test_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in text for name in shipped())
     assert max(map(len, text.splitlines())) <= 80
     assert run(["models", "--json"]) == 0
-    assert [row["class"] for row in json.loads(capsys.readouterr().out)] == list(shipped())
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["class"] for row in rows] == list(shipped())
+    for row in rows:
+        assert row["ap"] == hs.load(row["class"]).training["tested"]["ap"]
+        assert row["ap_with_masks"] == hs.load(f"{row['class']}+masks").training["tested"]["ap"]
 
 
 def test_a_reproduction_becomes_models_and_their_card(

@@ -6,7 +6,8 @@ Every CLASS-VIS.safetensors of the folder becomes src/halfseen/models/voc/CLASS.
 its average precision on the test images from the folder's results.json noted in the file; shipped
 models of other classes are removed. With `--calibrated`, a folder that calibration.py has filled,
 the models are taken from there, and must be there. docs/models.md is written anew from
-model_card.md, beside this script, and the same figures.
+model_card.md, beside this script, and the same figures; those with mask heads are what
+ship_masks.py has noted in the files, which it has to make again for new models.
 """
 
 import argparse
@@ -18,12 +19,13 @@ from typing import Any
 from halfseen.data.files import write_atomically
 from halfseen.evaluate.table import Table
 from halfseen.model.mixture import Mixture
-from halfseen.model.shipped import FOLDER, SUFFIX, shipped
+from halfseen.model.shipped import FOLDER, MASKS, SUFFIX, shipped
 from halfseen.model.store import load, save
 
 CARD = Path(__file__).parents[2] / "docs" / "models.md"
 METHOD = "VIS"
 PROBABILITY = "VIS by probability"
+MASKED = "VIS+masks"
 COLUMNS = ("BLT", "VIS", "VIS+NMS")
 POOR = 10.0  # AP in percent below which a model is of little use by itself
 TEXT = Path(__file__).with_name("model_card.md")
@@ -85,6 +87,11 @@ def card(
     """The model card. Every figure of it comes from the results."""
     calibrated = options.calibrated is not None
     columns = (*COLUMNS[:2], PROBABILITY, *COLUMNS[2:]) if calibrated else COLUMNS
+    headed = shipped(options.out, masks=True)
+    columns = (*columns, MASKED) if headed else columns
+    for name, path in headed.items():
+        label = name.removesuffix(MASKS)
+        scores.setdefault(label, {})[MASKED] = load(path).training["tested"]["ap"]
     rows: list[list[Any]] = [
         [label, *(scores.get(label, {}).get(name) for name in columns)] for label in models
     ]
@@ -103,6 +110,7 @@ def card(
     return TEXT.read_text().format(
         count=len(models),
         size=sum(path.stat().st_size for path in shipped(options.out).values()) / 1e6,
+        masks_size=sum(path.stat().st_size for path in headed.values()) / 1e6,
         method=METHOD,
         preset=f"preset `{options.study.name}`, seed {first['settings']['seed']}",
         train=options.train,

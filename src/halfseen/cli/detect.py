@@ -42,7 +42,8 @@ def command(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A model file, a shipped model's name, or all of them: all.",
+            help="A model file, a shipped model's name, or all of them: all. "
+            "With +masks behind it, with masks.",
             autocompletion=complete_model,
         ),
     ],

@@ -24,31 +24,52 @@ def command(
     """List the models that ship with halfseen, with their average precision.
 
     Each can be named instead of a file, by every command that takes a model;
-    the word `all` stands for all of them together.
+    the word `all` stands for all of them together. With `+masks` behind the
+    name they tell which part of an object is hidden, and which is its figure;
+    that takes a little longer.
 
     [bold]Examples[/bold]
       halfseen models
       halfseen detect car photo.jpg
+      halfseen detect car+masks photo.jpg
       halfseen detect all photo.jpg -o found
     """
     from halfseen.evaluate.table import Table
-    from halfseen.model.shipped import shipped
+    from halfseen.model.shipped import MASKS, shipped
     from halfseen.model.store import load
 
     models = {name: load(path) for name, path in shipped().items()}
-    rows = [{"class": name, **_described(model)} for name, model in models.items()]
+    masked = {name: load(path) for name, path in shipped(masks=True).items()}
+    rows = [
+        {"class": name, **_described(model), "ap_with_masks": _tested_ap(masked.get(name + MASKS))}
+        for name, model in models.items()
+    ]
     if json:
         print(text.dumps(rows))
         return 0
-    measured = [row["ap"] for row in rows if row["ap"] is not None]
-    cells = [[row["class"], row["method"], row["components"], row["ap"]] for row in rows]
-    if measured:
-        cells.append(["mean", "", "", sum(measured) / len(measured)])
+    columns = ("ap", "ap_with_masks")
+    cells = [
+        [row["class"], row["method"], row["components"], *(row[name] for name in columns)]
+        for row in rows
+    ]
+    cells.append(["mean", "", "", *(_mean([row[name] for row in rows]) for name in columns)])
     tests = sorted({row["tested_on"] for row in rows if row["ap"] is not None})
     notes = [f"AP in percent on {test}, none of which was learnt from." for test in tests]
     notes.append("Use one: halfseen detect car photo.jpg")
-    print(Table(["class", "method", "components", "AP"], cells, notes=notes).text())
+    notes.append(f"With its mask: halfseen detect car{MASKS} photo.jpg")
+    heading = ["class", "method", "components", "AP", f"AP, {MASKS}"]
+    print(Table(heading, cells, notes=notes).text())
     return 0
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _tested_ap(model: Mixture | None) -> float | None:
+    ap: float | None = model.training.get("tested", {}).get("ap") if model else None
+    return ap
 
 
 def _described(model: Mixture) -> dict[str, Any]:
@@ -63,11 +84,15 @@ def _described(model: Mixture) -> dict[str, Any]:
 
 def name_models(words: Sequence[str]) -> list[str]:
     """The words with `all` spelt out; SettingsError, with the nearest name, for an unknown one."""
-    from halfseen.model.shipped import find_model, shipped
+    from halfseen.model.shipped import MASKS, find_model, shipped
 
     named: list[str] = []
     for word in words:
-        named += list(shipped()) if word == ALL and not os.path.isfile(word) else [word]
+        every = {ALL: False, ALL + MASKS: True}
+        if word in every and not os.path.isfile(word):
+            named += list(shipped(masks=every[word]))
+        else:
+            named.append(word)
     try:
         for word in named:
             find_model(word)
@@ -78,7 +103,7 @@ def name_models(words: Sequence[str]) -> list[str]:
 
 def complete_model(incomplete: str) -> list[str]:
     """Shipped models, model files, and folders that may hold some, that begin so: for the shell."""
-    from halfseen.model.shipped import shipped
+    from halfseen.model.shipped import MASKS, shipped
 
     folder, start = os.path.split(incomplete)
     try:
@@ -87,5 +112,6 @@ def complete_model(incomplete: str) -> list[str]:
         return []
     found = [os.path.join(folder, name) for name in names if name.startswith(start)]
     folders = [os.path.join(path, "") for path in found if os.path.isdir(path)]
-    own = [] if folder else [word for word in (*shipped(), ALL) if word.startswith(start)]
+    words = (*shipped(), ALL, *shipped(masks=True), ALL + MASKS)
+    own = [] if folder else [word for word in words if word.startswith(start)]
     return own + [path for path in found if path.endswith(".safetensors")] + folders

@@ -10,11 +10,15 @@ from halfseen.errors import ModelError
 
 FOLDER = Path(__file__).parents[1] / "models" / "voc"
 SUFFIX = ".safetensors"
+# What is added to the name of a class for its model with a mask head.
+MASKS = "+masks"
 
 
-def shipped(folder: Path = FOLDER) -> dict[str, Path]:
-    """Their files by class, in the order of the names."""
-    return {path.stem: path for path in sorted(folder.glob(f"*{SUFFIX}"))}
+def shipped(folder: Path = FOLDER, masks: bool = False) -> dict[str, Path]:
+    """Their files by name, in the order of the classes: "car"; with mask heads "car+masks"."""
+    end = MASKS if masks else ""
+    files = (folder / "masks" if masks else folder).glob(f"*{SUFFIX}")
+    return {path.stem + end: path for path in sorted(files)}
 
 
 def find_model(name: str | os.PathLike[str], folder: Path = FOLDER) -> Path:
@@ -24,7 +28,7 @@ def find_model(name: str | os.PathLike[str], folder: Path = FOLDER) -> Path:
     nearest name, where there is neither.
     """
     path = Path(name)
-    models = shipped(folder)
+    models = shipped(folder, masks=str(name).endswith(MASKS))
     if path.is_file() or (path.exists() and str(name) not in models):
         return path
     if str(name) in models:

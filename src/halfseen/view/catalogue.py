@@ -58,7 +58,12 @@ def find_sets(given: Sequence[str | PathLike[str]] = (), folder: Path = FOLDER) 
     """
     sets = _grouped([Path(path) for path in given], "{}")
     sets += _grouped(sorted(folder.glob("scenes-*.safetensors")), "{}, learnt from built-in scenes")
-    sets += _grouped(list(shipped(folder / "voc").values()), "{}, learnt from photographs")
+    photographs = {
+        model.name: model
+        for masks in (False, True)
+        for model in shipped(folder / "voc", masks).values()
+    }
+    sets += _grouped(list(photographs.values()), "{}, learnt from photographs")
     if not sets:
         raise SettingsError("no models: give model files, or make one with `halfseen train`")
     return sets

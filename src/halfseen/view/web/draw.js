@@ -1,6 +1,6 @@
-// One look for detections: visible blocks tinted, hidden ones dimmed and hatched, the whole object
-// dashed, its visible part solid. Coordinates are pixels of the picture; `scale` makes them the
-// canvas's.
+// One look for detections: the object's blocks tinted, hidden ones dimmed and hatched, its
+// background as it is; the whole object dashed, its visible part solid. Coordinates are pixels of
+// the picture; `scale` makes them the canvas's.
 
 export const COLOURS = { BL: "#d55e00", BLT: "#e69f00", VIS: "#56b4e9", "VIS+NMS": "#009e73" };
 const FOR = [86, 180, 233];
@@ -29,11 +29,14 @@ function drawBlocks(ctx, scale, [width, height], d, colour, hatch) {
   const right = Math.min(width, d.full[2]), bottom = Math.min(height, d.full[3]);
   ctx.rect(left * scale, top * scale, (right - left) * scale, (bottom - top) * scale);
   ctx.clip();
-  for (const [flag, paints] of [["1", [[colour, 0.26]]], ["0", [["#000", 0.5], [hatch, 0.95]]]]) {
+  // Without a mask head all that is visible is the object's.
+  const own = (r, c) => (d.figure ?? d.visibility)[r][c] === "1";
+  const hidden = (r, c) => d.visibility[r][c] === "0" && !own(r, c);
+  for (const [drawn, paints] of [[own, [[colour, 0.26]]], [hidden, [["#000", 0.5], [hatch, 0.95]]]]) {
     ctx.beginPath();
     for (let r = 0; r < rows; r++) {
       for (let c = 0; c < cols; c++) {
-        if (d.visibility[r][c] !== flag) continue;
+        if (!drawn(r, c)) continue;
         // Whole canvas pixels, so that no seams show between blocks.
         const l = Math.round((x1 + c * bw) * scale), t = Math.round((y1 + r * bh) * scale);
         const w = Math.round((x1 + (c + 1) * bw) * scale) - l;
