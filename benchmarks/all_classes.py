@@ -15,6 +15,8 @@ Keys of the line of JSON that comes last: `all_over_one`, how many times as long
 `alone_ms` of each model; `models` and, of them, `perturbed`; `cores`. Times are the wall's,
 which needs an idle machine: milliseconds are medians of the turns, ratios the median of each
 turn's.
+
+With `--masks`, the shipped models with mask heads.
 """
 
 # ruff: noqa: E402  (threads are counted when numpy and numba are imported)
@@ -25,6 +27,7 @@ import os
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[threads] = "1"
 
+import argparse
 import json
 import time
 from collections.abc import Callable
@@ -80,7 +83,10 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    shipping = [hs.load(path) for path in shipped().values()]
+    parser = argparse.ArgumentParser(description="All shipped models against one of them.")
+    parser.add_argument("--masks", action="store_true", help="those with mask heads")
+    masks = parser.parse_args().masks
+    shipping = [hs.load(path) for path in shipped(masks=masks).values()]
     models = completed(shipping)
     image = render_scene(SEED, 0).truth.source
     assert isinstance(image, np.ndarray)

@@ -11,6 +11,7 @@ from halfseen.errors import ModelError
 from halfseen.features.colour import lab
 from halfseen.infer.grouping import group
 from halfseen.infer.masks import judge, verdict_on
+from halfseen.model.calibration import EVIDENCE, Calibration
 from halfseen.model.grouping import INPUTS, Grouping, shapes, shipped_grouping
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import _head
@@ -186,6 +187,12 @@ def test_several_models_see_what_each_sees_alone(cores: int) -> None:
         replace(headless(), label="three"),
         replace(grouped(random_head(headless(), 3), other), label="four"),
     ]
+    rng = np.random.default_rng(0)
+    for k, model in enumerate(models):
+        weights = rng.normal(size=(2, len(EVIDENCE))) ** 2
+        known = Calibration(rng.normal(size=2), weights)
+        head = model.head and replace(model.head, alpha=0.2 * k)
+        models[k] = replace(model, head=head, calibration=known)
     together = hs.Detector(models, cores=cores).detect(image, -1)
     assert together.figure is not None
     for model in models:
@@ -193,6 +200,7 @@ def test_several_models_see_what_each_sees_alone(cores: int) -> None:
         mine = together[np.flatnonzero(together.label == model.label)]
         assert len(mine) == len(alone) > 1
         np.testing.assert_array_equal(mine.full, alone.full)
+        np.testing.assert_array_equal(mine.probability, alone.probability)
         for ours, theirs in zip(mine.visibility, alone.visibility, strict=True):
             np.testing.assert_array_equal(ours, theirs)
         for ours, theirs in zip(mine.figure, alone.figure or alone.visibility, strict=True):  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from halfseen.errors import ModelError, SettingsError
 from halfseen.features.colour import lab
 from halfseen.features.fhog import Fhog
 from halfseen.features.pyramid import PyramidSettings
-from halfseen.geometry import mirror
+from halfseen.geometry import clip, mirror
 from halfseen.infer import masks, refine, showing
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.mask_kernels import block_colours, block_responses, hidden_logits
@@ -190,6 +190,41 @@ def test_candidates_and_kept_detections_have_the_same_masks(
             for k in np.flatnonzero((part.window == kept.window[i]).all(1))
         ]
         assert any((kept.visibility[i] == flags).all() for flags in same)
+
+
+def test_each_component_has_its_own_cutoff() -> None:
+    image = render_scenes(1, seed=5, classes=["car"]).image(0)
+    head = random_head(headless()).head
+    assert head is not None
+    quiet = replace(
+        head,
+        weights=tuple(0 * w for w in head.weights),
+        bias=tuple(0 * b for b in head.bias),
+        cutoff=(-20.0, 20.0),
+    )
+    found = hs.Detector(replace(headless(), head=quiet)).candidates(image, -2)
+    inside = (clip(found.window, found.size) == found.window).all(1)
+    for component, flags, within in zip(found.component, found.visibility, inside, strict=True):
+        assert not flags.any() if component == 0 else (flags.all() or not within)
+    assert len(set(found.component[inside].tolist())) == 2
+
+
+def test_visible_boxes_hold_figures_too() -> None:
+    """And a figure may be there where nothing is visible by the flags."""
+    found = hs.Detector(random_head(headless())).detect(
+        render_scenes(1, seed=5, classes=["car"]).image(0), -1
+    )
+    assert found.figure is not None
+    flags = [np.zeros_like(grid) for grid in found.visibility]
+    seen = masks.with_flags(found, flags, figure=found.figure)
+    for n in range(len(found)):
+        ys, xs = np.nonzero(seen.mask(n))
+        x1, y1, x2, y2 = seen.visible[n]
+        assert len(xs)
+        assert x1 - 0.5 <= xs.min()
+        assert xs.max() <= x2
+        assert y1 - 0.5 <= ys.min()
+        assert ys.max() <= y2
 
 
 def test_logits_against_a_plain_loop() -> None:

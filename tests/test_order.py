@@ -9,7 +9,12 @@ import halfseen as hs
 from halfseen.data.scenes import render_scenes
 from halfseen.detections import Bools, Detections
 from halfseen.geometry import mirror
+from halfseen.infer.boxes import predicted_boxes
+from halfseen.infer.figure import find_figures
+from halfseen.infer.masks import Masker
 from halfseen.infer.order import hide_behind
+from halfseen.infer.refine import look
+from halfseen.view.catalogue import model_file
 from test_masks import headless, random_head
 
 
@@ -141,6 +146,39 @@ def test_mirrored_detections_hide_the_mirrored_blocks(seed: int) -> None:
     order = list(range(6))
     for ours, theirs in zip(hide_behind(found, order), hide_behind(there, order), strict=True):
         np.testing.assert_array_equal(ours, theirs[:, ::-1])
+
+
+def test_what_stands_behind_another_does_not_show_its_figure() -> None:
+    """Figures of what stands behind are looked for anew, in what may be visible beside the other;
+    whatever its flags are."""
+    model = hs.load(model_file("VIS"))
+    detector, masker = hs.Detector(model), Masker(model)
+    compared = changed = 0
+    for image in map(render_scenes(12, seed=5, classes=["car"]).image, range(12)):
+        kept = detector.detect(image, -1.2, "greedy")
+        masks = detector.masks_of(image, replace(kept, full=predicted_boxes(model, kept)))
+        pairs = zip(kept.component.tolist(), kept.mirrored.tolist(), strict=True)
+        typical = [masker.typical_figure(*pair) for pair in pairs]
+        verdicts = [verdict for verdict in masks.judged if verdict is not None]
+        first = look(image, masks.found, typical, verdicts)
+        found = replace(masks.found, visibility=first.may_be, figure=first.figures)
+        left = hide_behind(found, list(range(len(found))))
+        behind = [n for n in range(len(found)) if (left[n] != first.may_be[n]).any()]
+        again = find_figures(
+            image, replace(found, visibility=left)[behind], [typical[n] for n in behind]
+        )
+        expected = list(first.figures)
+        for n, grid in zip(behind, again, strict=True):
+            expected[n] = grid
+            changed += bool((grid != first.figures[n]).any())
+        assert kept.figure is not None
+        for ours, theirs in zip(kept.figure, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        for n in behind:
+            assert not (kept.figure[n] & ~left[n]).any()
+            compared += bool((first.may_be[n] & ~first.flags[n]).any())
+    assert changed > 3
+    assert compared > 3
 
 
 def test_a_detector_knows_what_stands_before_what() -> None:

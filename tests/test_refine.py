@@ -9,6 +9,7 @@ import halfseen as hs
 from halfseen.geometry import iou, mirror
 from halfseen.infer.boxes import predicted_boxes
 from halfseen.infer.mask_kernels import wide_extents
+from halfseen.infer.masks import Verdict
 from halfseen.infer.refine import correct, corrected_boxes, look, misfit
 from test_figure import DISC, detections, disc_image, model_with_head, scene
 from test_masks import headless, mirrored_pairs, random_head
@@ -85,6 +86,25 @@ def test_what_is_away_of_a_disc() -> None:
     assert visible[2] == pytest.approx(1 / 3)
     assert filled[2] == pytest.approx(0)
     np.testing.assert_allclose(visible[[1, 3]], 0, atol=1 / 8)
+
+
+@pytest.mark.parametrize("sure", [False, True])
+def test_what_a_head_doubts_is_figure_and_what_it_is_sure_of_is_not(sure: bool) -> None:
+    """The right third of a disc is hidden by its flags, and, or not, for sure."""
+    flags = np.ones((8, 9), bool)
+    flags[:, 6:] = False
+    box = TRUE - np.array([14, 0, 0, 0])
+    logits = np.where(flags, -5, 5 if sure else 1).astype(np.float32)
+    verdict = Verdict(logits, np.zeros((8, 8), np.float32), np.zeros((7, 9), np.float32))
+    seen = look(disc_image(), detections(box[None], (flags,)), judged=[verdict])
+    figure, filled, _ = seen.away[0, :, ::2].T
+    np.testing.assert_array_equal(seen.flags[0], flags)
+    np.testing.assert_array_equal(seen.may_be[0], flags if sure else np.ones_like(flags))
+    assert seen.figures[0][3:5, 6:].any() != sure
+    assert figure[2] == pytest.approx(1 / 3 if sure else 0, abs=1e-9 if sure else 1 / 9)
+    assert filled[2] == pytest.approx(0, abs=1e-9 if sure else 1 / 9)
+    if not sure:  # nothing is filled
+        np.testing.assert_array_equal(figure, filled)
 
 
 def test_corrections_by_hand() -> None:

@@ -73,10 +73,11 @@ def test_the_shell_completes_commands_options_and_models(
         (tmp_path / name).touch()
     monkeypatch.chdir(tmp_path)
     files = ["car.safetensors", "cat.safetensors"]
-    named = [name for name in shipped() if name.startswith("ca")]
-    assert "car" in named
+    masked = list(shipped(masks=True))
+    named = [name for name in (*shipped(), *masked) if name.startswith("ca")]
+    assert {"car", "car+masks"} <= set(named)
     assert complete_model("ca") == [*named, *files]
-    assert complete_model("") == [*shipped(), "all", *files, "models/"]
+    assert complete_model("") == [*shipped(), "all", *masked, "all+masks", *files, "models/"]
     assert complete_model(f"{tmp_path}/car") == [f"{tmp_path}/car.safetensors"]
     assert complete_model("nowhere/x") == []
     monkeypatch.setenv("_HALFSEEN_COMPLETE", "complete_bash")

@@ -16,7 +16,8 @@ each by the mask head and by the paper's flags (or `--flags head` alone), on the
 (t = -1), and, under `objects`, by the head in the windows of all objects that a window fits, found
 or not. What is covered is detected in the covered picture, where windows fit worse and only some
 objects are found; under `found`, in the picture as it is, and then covered. The last line printed
-is JSON: per class, the means over the classes, and `natural` of all classes' blocks together.
+is JSON: per class, the means over the classes, and under `natural, pooled` the balanced accuracy of
+all classes' blocks together.
 """
 
 from __future__ import annotations

@@ -35,12 +35,19 @@ STEP = 250
 
 
 def headed(options: argparse.Namespace, label: str, path: Path) -> Mixture:
-    """A shipped model with a mask head, learnt now if it was not before."""
+    """A shipped model with a mask head, learnt now if it was not before, or for another model."""
     own: Path = options.out / f"{label}{SUFFIX}"
-    if not own.exists():
-        save(learn_masks(read_voc(options.voc, options.train), load(path)), own)
+    model = load(path)
+    if not own.exists() or not same(load(own), model):
+        save(learn_masks(read_voc(options.voc, options.train), model), own)
         print(label, "has a head", flush=True)
     return load(own)
+
+
+def same(one: Mixture, other: Mixture) -> bool:
+    """Whether two models find the same."""
+    parts = [[component.weights.tobytes() for component in m.components] for m in (one, other)]
+    return parts[0] == parts[1]
 
 
 def detect_all(test: Dataset, models: list[Mixture]) -> list[Detections]:

@@ -29,6 +29,13 @@ MASKED = "VIS+masks"
 COLUMNS = ("BLT", "VIS", "VIS+NMS")
 POOR = 10.0  # AP in percent below which a model is of little use by itself
 TEXT = Path(__file__).with_name("model_card.md")
+WITH_MASKS = """
+`car+masks` is the model of cars with a [mask head](masks.md), and so for every class; `all+masks`
+are all of them. They find the same windows, tell which blocks are hidden and which show the object,
+and correct boxes by its figure: VIS+masks below. That takes longer ([how much](masks.md#measured)),
+and their files are larger, {:.1f} MB in all: so they are apart. The heads were learnt from the same
+images and boxes (`python benchmarks/voc/ship_masks.py VOC OUT --train TRAIN --test VAL`).
+"""
 
 
 def main() -> None:
@@ -75,9 +82,10 @@ def ship(
         tested = {"data": test, "ap": own.get(METHOD), "ap_by_probability": own.get(PROBABILITY)}
         models[label] = replace(model, training={**model.training, "tested": tested})
         save(models[label], out / f"{label}{SUFFIX}")
-    for label, path in shipped(out).items():
-        if label not in models:
-            path.unlink()
+    for masks in (False, True):
+        for name, path in shipped(out, masks).items():
+            if name.removesuffix(MASKS) not in models:
+                path.unlink()
     return models
 
 
@@ -110,7 +118,9 @@ def card(
     return TEXT.read_text().format(
         count=len(models),
         size=sum(path.stat().st_size for path in shipped(options.out).values()) / 1e6,
-        masks_size=sum(path.stat().st_size for path in headed.values()) / 1e6,
+        masks=WITH_MASKS.format(sum(path.stat().st_size for path in headed.values()) / 1e6)
+        if headed
+        else "",
         method=METHOD,
         preset=f"preset `{options.study.name}`, seed {first['settings']['seed']}",
         train=options.train,

@@ -28,7 +28,8 @@ class Detections:
     window      (N, 4): the pixels of the whole block grid; may reach outside the image
     full        (N, 4): the whole object, hidden parts included; may reach outside the image. As its
                 component predicts it or, with a mask head, corrected by its figure
-    visible     (N, 4): what is seen of it: `full` contracted around the flags and the image
+    visible     (N, 4): what is seen of it: `full` contracted around the flags, and the figure where
+                that is known, and the image
     visibility  N bool arrays (rows, cols): True where a block is visible; False where it is hidden
                 or outside the image
     size        (height, width) of the image
@@ -36,7 +37,8 @@ class Detections:
                 NaN for models without calibration, None where nobody asked
     figure      N bool arrays (rows, cols): True where a block shows the object rather than its
                 background or what hides it. Flags err on the side of hidden: what they hold for
-                hidden, but not for sure, may be figure. None where nobody asked
+                hidden, but not for sure, may be figure, even where nothing is visible by them. None
+                where nobody asked
     """
 
     score: Floats

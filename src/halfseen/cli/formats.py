@@ -112,7 +112,7 @@ class Csv(_Streamed):
 
 
 class Coco(_Streamed):
-    """detections.coco.json: COCO results with run-length masks of what is visible.
+    """detections.coco.json: COCO results with run-length masks: see `Detections.mask`.
 
     An image's id is the number that names its file, as COCO names its images, or else the name.
     Categories are numbered from 1 in the order of the models; categories.json says so.

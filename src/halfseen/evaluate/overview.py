@@ -66,7 +66,7 @@ def what_is_seen(summaries: Sequence[Summary]) -> Table:
     ]  # fmt: skip
     notes = (
         "seen: blocks called visible. visible, full: IoU of these boxes with true ones.",
-        "mask: IoU of visible blocks with instance masks, occl. on occluded objects,",
+        "mask: IoU of masks with instance masks, occl. on occluded objects,",
         "(box) the plain box's. hid. BA: balanced accuracy of blocks that a neighbour",
         "hides, chance is 50. false: visible blocks of whole objects called hidden.",
     )

@@ -124,7 +124,7 @@ def box_quality(
 class MaskQuality:
     """Overlaps of right detections with the visible pixels of their objects, where those are known.
 
-    mask      IoU of the visible blocks with the object's mask
+    mask      IoU of `Detections.mask` with the object's mask
     box       IoU of the detection's box (`full` cut to the image) with it: what a mask has to beat.
               Where a mask head corrects boxes, it is the corrected one
     whole, occluded   which objects are so
@@ -139,7 +139,7 @@ class MaskQuality:
 def mask_quality(
     truth: Sequence[GroundTruth], found: Sequence[Detections], matches: Matches
 ) -> MaskQuality:
-    """How well the visible blocks of each right detection fit the object's instance mask."""
+    """How well the mask of each right detection fits the object's instance mask."""
     rows = []
     for k, i, j in matches.right:
         here, seen = truth[k], found[k]

@@ -194,7 +194,7 @@ def colour_evidence(
     """
     windows, rows, cols = colours.shape[:3]
     size, count = rows * cols, len(figure) // max(len(colours), 1)
-    # (1 - y + y^2 / 2 - y^3 / 6)^64 with y = x / 64 for exp(-x): good to 1e-6, and six squarings
+    # (1 - y + y^2 / 2 - y^3 / 6)^64 with y = x / 64 for exp(-x): good to 3e-6, and six squarings
     # are done for many blocks at once.
     scale = np.float32(1 / (2 * width * width * 64))
     out = np.zeros((count * windows, rows, cols), np.float32)

@@ -285,16 +285,23 @@ def contrast_edges(colours: Floats) -> tuple[Floats, Floats]:
 
 
 def with_flags(
-    found: Detections, flags: Sequence[Bools], full: Boxes | None = None, **fields: Any
+    found: Detections,
+    flags: Sequence[Bools],
+    full: Boxes | None = None,
+    figure: tuple[Bools, ...] | None = None,
 ) -> Detections:
-    """The detections with other flags (boxes, and fields), and `visible` contracted around them."""
+    """The detections with other flags, boxes and figures, and `visible` contracted around all that
+    is visible or figure.
+    """
     full = found.full if full is None else full
+    grids = flags if figure is None else [a | b for a, b in zip(flags, figure, strict=True)]
     shapes = np.array([grid.shape for grid in flags], np.float64).reshape(-1, 2)
     unit = (found.window[:, 2:] - found.window[:, :2]) / shapes[:, ::-1]
     blocks = np.empty((len(flags), 4))
-    for shape in {grid.shape for grid in flags}:
-        mine = [n for n, grid in enumerate(flags) if grid.shape == shape]
-        blocks[mine] = extent(np.stack([flags[n] for n in mine]))
+    for shape in {grid.shape for grid in grids}:
+        mine = [n for n, grid in enumerate(grids) if grid.shape == shape]
+        blocks[mine] = extent(np.stack([grids[n] for n in mine]))
     seen = np.tile(found.window[:, :2], 2) + blocks * np.tile(unit, 2)
     visible = contract(full, seen, found.size)
-    return replace(found, visibility=tuple(flags), full=full, visible=visible, **fields)
+    figure = found.figure if figure is None else figure
+    return replace(found, visibility=tuple(flags), full=full, visible=visible, figure=figure)

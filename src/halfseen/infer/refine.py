@@ -44,8 +44,8 @@ class Seen(NamedTuple):
 
     figures  for each (rows, cols) bool: what shows the object
     away     (N, 4, 6) how far inwards of each side the object ends, in shares of the box's size in
-             the image: by the figure that is visible, by the figure and all that is hidden, and by
-             the figure of the larger box; each for both of SHARES
+             the image: by the figure, by the figure and all that is hidden for sure, and by the
+             figure of the larger box; each for both of SHARES
     outline  (N,) how faint the outline of the figure is: see `figure.Figures`
     flags    for each (rows, cols) bool: what is visible, after a second look if one was asked for
     may_be   for each (rows, cols) bool: what may be visible: the figure is a part of it

@@ -109,14 +109,15 @@ def show(
     for k, n in enumerate(mine):
         visible[n], figure[n], may_be[n] = seen.flags[k], seen.figures[k], seen.may_be[k]
     found = replace(found, visibility=tuple(visible), figure=tuple(figure))
-    shown = hide_behind(found, mine)
-    behind = [n for n in mine if shown[n] is not found.visibility[n]]
+    shown, left = (
+        hide_behind(replace(found, visibility=tuple(flags)), mine) for flags in (visible, may_be)
+    )
+    behind = [n for n in mine if left[n] is not may_be[n]]
     if behind:
         # What is hidden now was taken for a part of them. Their boxes stay as they are: the
         # calibration has learnt from detections one by one.
-        left = hide_behind(replace(found, visibility=tuple(may_be)), mine)
         usual = [grid for n, grid in zip(mine, typical, strict=True) if n in behind]
         again = find_figures(pixels, replace(found, visibility=left)[behind], usual)
         for n, grid in zip(behind, again, strict=True):
             figure[n] = grid
-    return with_flags(found, shown, boxes, figure=tuple(figure)), told
+    return with_flags(found, shown, boxes, tuple(figure)), told

@@ -1,7 +1,7 @@
 """Pictures of detections: what is seen of each object, what is hidden, and its whole extent.
 
-Visible blocks are tinted, hidden ones dimmed and hatched. The whole object is dashed, its visible
-part solid. Weak detections are hairlines.
+Blocks that show the object are tinted, hidden ones dimmed and hatched. The whole object is dashed,
+its visible part solid. Weak detections are hairlines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from halfseen.geometry import Boxes
 from halfseen.view.palette import GREY, WHITE, Colour, colour
 from halfseen.view.sketch import Pixels, Point, Sketch, unit
 
-TINT = 0.30  # of colour over visible blocks
+TINT = 0.30  # of colour over the blocks of a mask
 DIM = 0.45  # of black over hidden blocks
 HATCH = 0.75  # of colour in their hatching
 SUPPRESSED = 60  # suppressed detections shown, at most: more cannot be told apart

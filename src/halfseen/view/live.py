@@ -5,8 +5,10 @@ Pure functions of pixels, models and settings; they give plain JSON values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,9 @@ from halfseen.features.pyramid import LevelPlan
 from halfseen.geometry import clip, iou_matrix
 from halfseen.infer.detector import Detector
 from halfseen.infer.levels import feature_levels
-from halfseen.infer.masks import find_masks, with_flags
+from halfseen.infer.masks import find_masks
 from halfseen.infer.planes import MirrorBasis, Planes
+from halfseen.infer.showing import Masks, show
 from halfseen.infer.visibility import infer_visibility
 from halfseen.infer.windows import gather_features
 from halfseen.model.component import Component
@@ -102,11 +105,19 @@ def look(
     if watched is not None:
         for i, (name, model) in enumerate(own.items()):
             window = follow(model, detector.levels(i), size, watched)
-            followed[name] = None if window is None else detector.masked(i, image, window)
+            followed[name] = None if window is None else detector.finished(i, image, window)
     return {
         "size": [image.shape[1], image.shape[0]],
         "methods": [
-            _report(method, found[name], settings, own[name], watched, followed.get(name))
+            _report(
+                method,
+                found[name],
+                settings,
+                own[name],
+                watched,
+                followed.get(name),
+                partial(detector.finished, list(own).index(name), image),
+            )
             for method, (name, _) in METHODS.items()
             if name in own
         ],
@@ -124,17 +135,19 @@ class Remembering(Detector):
         """The levels that model m was shown, largest first."""
         return sorted(self._made[m], key=lambda made: (-made[0].scale_x, -made[0].scale_y))
 
-    def masked(self, m: int, image: NDArray[np.uint8], found: Detections) -> Detections:
-        """Windows of model m in the image it was shown, with the flags of its mask head if any."""
+    def finished(self, m: int, image: NDArray[np.uint8], found: Detections) -> Detections:
+        """Windows of model m in the image it was shown, as `detect` returns them."""
         masker = self._maskers[m]
-        if masker is None:
+        if masker is None or not len(found):
             return found
         levels = self.levels(m)
         scales = np.array([(plan.scale_x, plan.scale_y) for plan, _ in levels])
         features = dict(enumerate(f for _, f in levels))
-        seen = find_masks(image, found, [masker] * len(found), features, scales)
-        flags = {n: grid for n, grid, *_ in seen}
-        return with_flags(found, [flags[n] for n in range(len(found))])
+        maskers = [masker] * len(found)
+        seen = sorted(find_masks(image, found, maskers, features, scales), key=itemgetter(0))
+        _, flags, says, verdicts = zip(*seen, strict=True)
+        masks = Masks(replace(found, visibility=flags), np.array(says), verdicts)
+        return show(image, masks, maskers)[0]
 
     def _make(
         self, group: list[int], bases: set[MirrorBasis | None], plan: LevelPlan
@@ -152,13 +165,14 @@ def _report(
     model: Mixture,
     watched: Sequence[float] | None,
     followed: Detections | None,
+    finish: Callable[[Detections], Detections],
 ) -> Record:
     total, found = len(found), found[:CANDIDATES]
     choice = _interpret(method, found, settings, model)
     kept = found[choice.indices[:MOST]]
     reported = [
         {**record, "index": int(i), "rank": round(float(rank), 4)}
-        for record, i, rank in zip(records(kept), choice.indices, choice.rank, strict=False)
+        for record, i, rank in zip(records(finish(kept)), choice.indices, choice.rank, strict=False)
     ]
     report: Record = {
         "method": method,
@@ -205,10 +219,12 @@ def inspect(
         known = [name for name, (model, _) in METHODS.items() if model in models]
         raise SettingsError(f"method must be one of {', '.join(known)}, found {method!r}")
     model = settings.applied(models[own])
-    candidates = Detector(model).candidates(image, settings.threshold)[:CANDIDATES]
+    detector = Detector(model)
+    candidates = detector.candidates(image, settings.threshold)[:CANDIDATES]
     choice = _interpret(method, candidates, settings, model)
     if index not in choice.indices:
         raise SettingsError(f"detection {index} is not among those that {method} reports")
+    finished = detector.finish(image, candidates[choice.indices])
     neighbours = []
     for i in np.flatnonzero(choice.excluder == index)[:NEIGHBOURS]:
         reason = choice.why(int(i))
@@ -222,7 +238,7 @@ def inspect(
     return {
         "method": method,
         "index": index,
-        "detection": records(candidates[index])[0],
+        "detection": records(finished)[choice.indices.tolist().index(index)],
         "suppressed": int((choice.excluder == index).sum()),
         "limit": settings.overlap,
         "neighbours": neighbours,

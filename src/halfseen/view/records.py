@@ -19,8 +19,8 @@ def records(found: Detections) -> list[Record]:
 
     Boxes are [x1, y1, x2, y2] in pixels, 0-based and half-open. `visibility` has one text a row of
     blocks, 1 where a block is visible, over the pixels of `window`; so has `figure`, 1 where a
-    block shows the object rather than its background, where that is known. `probability` is there
-    for models that are calibrated.
+    block shows the object rather than its background or what hides it, where that is known; that
+    may be so where `visibility` has 0. `probability` is there for models that are calibrated.
     """
     fractions = found.visible_fraction
     rows: list[Record] = [
