@@ -67,6 +67,15 @@ def test_what_is_figure_is_tinted_whatever_the_flags_hold_it_for() -> None:
     assert np.abs(drawn[150:240, 225:290] - expected).max() <= 1
 
 
+def test_nothing_is_hatched_beyond_the_window() -> None:
+    """A box that was corrected may reach beyond it."""
+    wide = replace(one(), full=np.array([[60.0, 60, 360, 300]]))
+    drawn, plain = (draw_detections(picture(), found) for found in (wide, one()))
+    for beyond in (np.s_[270:290, 70:350], np.s_[110:290, 310:350], np.s_[110:290, 70:90]):
+        assert (drawn[beyond] == GROUND).all()
+    assert (drawn[140:220, 235:285] == plain[140:220, 235:285]).all()
+
+
 def test_the_visible_box_is_solid_and_the_whole_one_dashed() -> None:
     drawn = draw_detections(picture(), one()).astype(int)
     tone = np.array(colour(0))

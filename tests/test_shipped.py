@@ -64,8 +64,15 @@ def test_all_of_them_with_mask_heads_are_named_together(
     assert all("figure" in row for row in with_masks)
     assert {"car", "car+masks"} <= set(complete_model("car"))
     assert complete_model("all") == ["all", "all+masks"]
-    with pytest.raises(ModelError, match=r"did you mean 'motorbike\+masks'\?"):
-        hs.load("motobike+masks")
+    for wrong in ("motobike+masks", "motorbike+mask", "MOTORBIKE+masks"):
+        with pytest.raises(ModelError, match=r"did you mean 'motorbike\+masks'\?"):
+            hs.load(wrong)
+    for wrong in ("zzz+masks", "+masks", "zzz"):
+        with pytest.raises(ModelError, match=r"known: aeroplane.*one of them and \+masks"):
+            hs.load(wrong)
+    for every in ("all", "all+masks"):
+        with pytest.raises(ModelError, match="load one after another: aeroplane"):
+            hs.load(every)
 
 
 def test_shipped_models_share_one_pyramid_from_some_level_on() -> None:

@@ -120,6 +120,7 @@ def command(
 
     [bold]Examples[/bold]
       halfseen detect car photo.jpg
+      halfseen detect car+masks photo.jpg -o found
       halfseen detect all holiday/ 'more/*.png' -o found
       halfseen detect mug.safetensors photo.jpg --json | jq .detections
       halfseen detect car s3://bucket/photos -o found --shard 1000
@@ -156,7 +157,7 @@ def command(
     )
     for path in [] if results is None else results.close():
         report.wrote(path)
-    if look.pictures and out is not None:
+    if look.pictures and out is not None and (out / "pictures").exists():
         report.wrote(out / "pictures")
     return 1 if failed else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 
@@ -34,9 +35,19 @@ def find_model(name: str | os.PathLike[str], folder: Path = FOLDER) -> Path:
     if str(name) in models:
         return models[str(name)]
     if path.suffix != SUFFIX and path.name == str(name):
-        raise ModelError(
-            f"{name}: no such file, and no shipped model of that name; {suggest(str(name), models)}"
-        )
+        advice = _nearest(str(name), folder)
+        raise ModelError(f"{name}: no such file, and no shipped model of that name; {advice}")
     there = [file.name for file in path.parent.glob(f"*{SUFFIX}")]
     advice = suggest(path.name, there) if there else "make one with `halfseen train`"
     raise ModelError(f"{name}: expected a model file, found no such file; {advice}")
+
+
+def _nearest(name: str, folder: Path) -> str:
+    """What to say of a name that no shipped model has."""
+    label, plus, _ = name.lower().partition("+")
+    if label == "all":
+        return f"load one after another: {', '.join(shipped(folder, masks=bool(plus)))}"
+    near = difflib.get_close_matches(label, shipped(folder), n=1)
+    if near:
+        return f"did you mean '{near[0]}{MASKS if plus else ''}'?"
+    return f"{suggest(label, shipped(folder))}; with masks, one of them and {MASKS}"

@@ -86,12 +86,15 @@ def _caption(found: Detections, i: int, score: float) -> str:
 
 
 def _shade(canvas: NDArray[np.float32], found: Detections, i: int, tone: Colour) -> None:
-    """Tint and hatching, within the part of `full` that lies in the image.
+    """Tint and hatching, within the part of `full` that lies in the image and the window.
 
-    The visible background of an object, where it is known, is left as it is. What is its figure is
-    tinted, whatever the flags hold it for.
+    Of what `full` holds beyond the window nothing is known. The visible background of an object,
+    where it is known, is left as it is. What is its figure is tinted, whatever the flags hold it
+    for.
     """
-    x1, y1, x2, y2 = np.rint(found.clipped[i]).astype(int)
+    low = np.maximum(found.clipped[i, :2], found.window[i, :2])
+    high = np.maximum(np.minimum(found.clipped[i, 2:], found.window[i, 2:]), low)
+    x1, y1, x2, y2 = np.rint(np.concatenate([low, high])).astype(int)
     region = canvas[y1:y2, x1:x2]
     own = found.mask(i)[y1:y2, x1:x2, None]
     seen = own | replace(found, figure=None).mask(i)[y1:y2, x1:x2, None]
