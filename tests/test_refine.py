@@ -90,9 +90,10 @@ def test_what_is_away_of_a_disc() -> None:
 
 @pytest.mark.parametrize("sure", [False, True])
 def test_what_a_head_doubts_is_figure_and_what_it_is_sure_of_is_not(sure: bool) -> None:
-    """The right third of a disc is hidden by its flags, and, or not, for sure."""
+    """The right third of a disc, and a column left of it, are hidden by its flags, and, or not, for
+    sure."""
     flags = np.ones((8, 9), bool)
-    flags[:, 6:] = False
+    flags[:, 6:], flags[:, 0] = False, False
     box = TRUE - np.array([14, 0, 0, 0])
     logits = np.where(flags, -5, 5 if sure else 1).astype(np.float32)
     verdict = Verdict(logits, np.zeros((8, 8), np.float32), np.zeros((7, 9), np.float32))
@@ -103,6 +104,8 @@ def test_what_a_head_doubts_is_figure_and_what_it_is_sure_of_is_not(sure: bool) 
     assert seen.figures[0][3:5, 6:].any() != sure
     assert figure[2] == pytest.approx(1 / 3 if sure else 0, abs=1e-9 if sure else 1 / 9)
     assert filled[2] == pytest.approx(0, abs=1e-9 if sure else 1 / 9)
+    assert figure[0] > 0.1
+    assert (filled[0] == pytest.approx(0)) == sure
     if not sure:  # nothing is filled
         np.testing.assert_array_equal(figure, filled)
 
