@@ -60,13 +60,18 @@ def detect_all(test: Dataset, models: list[Mixture]) -> list[Detections]:
     return found
 
 
-def measured(test: Dataset, found: list[Detections], label: str) -> float:
-    """Average precision of a class, in percent."""
+def measured(test: Dataset, found: list[Detections], label: str) -> float | None:
+    """Average precision of a class, in percent; None if the images have no object of it."""
     mine = [part[np.flatnonzero(part.label == label)] for part in found]
-    return 100 * summarise(match(test.truths, mine, label)).ap
+    ap = 100 * summarise(match(test.truths, mine, label)).ap
+    return ap if np.isfinite(ap) else None
 
 
-def ship(model: Mixture, ap: float, test: str, out: Path) -> None:
+def rounded(ap: float | None) -> float | None:
+    return None if ap is None else round(ap, 2)
+
+
+def ship(model: Mixture, ap: float | None, test: str, out: Path) -> None:
     tested = {"data": test, "ap": ap, "ap_by_probability": None}
     out.mkdir(parents=True, exist_ok=True)
     training = {**model.training, "tested": tested}
@@ -91,10 +96,11 @@ def main() -> None:
     for model in models:
         rows[model.label] = measured(test, found, model.label)
         ship(model, rows[model.label], options.named, options.package)
-        print(model.label, round(rows[model.label], 2), flush=True)
+        print(model.label, rounded(rows[model.label]), flush=True)
     known = [part.training["tested"]["ap"] for part in before.values()]
-    figures = {"ap": {label: round(ap, 2) for label, ap in rows.items()}}
-    means = {"mean": np.mean(list(rows.values())), "without heads": np.mean(known)}
+    with_heads = [ap for ap in rows.values() if ap is not None]
+    figures = {"ap": {label: rounded(ap) for label, ap in rows.items()}}
+    means = {"mean": np.mean(with_heads), "without heads": np.mean(known)}
     print(json.dumps({**figures, **{k: round(float(v), 2) for k, v in means.items()}}))
 
 
