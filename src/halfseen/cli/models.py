@@ -41,9 +41,12 @@ def command(
     models = {name: load(path) for name, path in shipped().items()}
     masked = {name: load(path) for name, path in shipped(masks=True).items()}
     rows = [
-        {"class": name, **_described(model), "ap_with_masks": _tested_ap(masked.get(name + MASKS))}
+        {"class": name, **_described(model), "ap_with_masks": None}
         for name, model in models.items()
     ]
+    for row in rows:
+        if other := masked.get(row["class"] + MASKS):
+            row["ap_with_masks"] = _described(other)["ap"]
     if json:
         print(text.dumps(rows))
         return 0
@@ -65,11 +68,6 @@ def command(
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def _tested_ap(model: Mixture | None) -> float | None:
-    ap: float | None = model.training.get("tested", {}).get("ap") if model else None
-    return ap
 
 
 def _described(model: Mixture) -> dict[str, Any]:

@@ -113,9 +113,9 @@ def look(
         )
         around = surroundings(pixels, windows, both, flags.shape[1:])
         grids, believed, faint = cut_figures(around, np.concatenate([shown] * 2), usual)
-        outline[mine] = faint[: len(mine)]
         figure, larger = grids[: len(mine)], grids[len(mine) :]
-        own = Figures(figure, believed[: len(mine)], faint).within(shown)
+        first = Figures(figure, believed[: len(mine)], faint[: len(mine)])
+        outline[mine], own = first.outline, first.within(shown)
         after = flags
         if judged is not None and usual is not None:
             after = hide_missing(verdict, flags, own, usual)
@@ -123,7 +123,7 @@ def look(
             figures[n], visible[n], may_be[n] = own[k], after[k], shown[k]
         grids &= believed[:, None, None]
         filled = figure.copy()
-        filled[:, RING:-RING, RING:-RING] |= ~shown & believed[: len(mine), None, None]
+        filled[:, RING:-RING, RING:-RING] |= ~shown & first.believed[:, None, None]
         unit = (windows[:, 2:] - windows[:, :2]) / flags.shape[:0:-1]
         ends = wide_extents(np.concatenate([figure, filled, larger]), np.array(SHARES)) - RING
         # (N, sides, kinds, shares)

@@ -58,10 +58,11 @@ def find_sets(given: Sequence[str | PathLike[str]] = (), folder: Path = FOLDER) 
     """
     sets = _grouped([Path(path) for path in given], "{}")
     sets += _grouped(sorted(folder.glob("scenes-*.safetensors")), "{}, learnt from built-in scenes")
+    # Of each class the model with a mask head, where there is one.
     photographs = {
-        model.name: model
+        path.name: path
         for masks in (False, True)
-        for model in shipped(folder / "voc", masks).values()
+        for path in shipped(folder / "voc", masks).values()
     }
     sets += _grouped(list(photographs.values()), "{}, learnt from photographs")
     if not sets:
