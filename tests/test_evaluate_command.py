@@ -230,6 +230,18 @@ def test_what_is_measured_is_what_detect_returns() -> None:
             assert (found.figure is None) == (expected.figure is None)
 
 
+def test_a_head_is_compared_with_the_papers_flags(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Path(hs.__file__).parent / "models" / "scenes-car-VIS.safetensors"
+    write_voc(hs.render_scenes(4, seed=9, classes=["car"]), tmp_path / "voc", "val")
+    words = ["evaluate", str(model), str(tmp_path / "voc"), "--no-sweep", "--json", "-q"]
+    assert run([*words, "--paper-flags"]) == 0
+    rows = json.loads(capsys.readouterr().out)["classes"]["car"]["methods"]
+    assert [row["name"] for row in rows] == ["VIS", "VIS paper", "VIS+NMS", "VIS+NMS paper"]
+    assert rows[0]["visible_share"] < rows[1]["visible_share"]
+
+
 def test_a_strangers_class_name_stays_in_the_folder(tmp_path: Path) -> None:
     from dataclasses import replace
 

@@ -69,6 +69,10 @@ def command(
             "--whole-boxes", metavar="", help="Judge by whole objects' boxes, where known."
         ),
     ] = False,
+    paper_flags: Annotated[
+        bool,
+        typer.Option("--paper-flags", metavar="", help="Models with a mask head without it, too."),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the sweep's textures.")] = 0,
     cores: Cores = None,
     cluster: Cluster = None,
@@ -91,11 +95,12 @@ def command(
       halfseen evaluate car.safetensors val.json --images val2017 --json
     """
     from halfseen.evaluate.sweep import SHARES
-    from halfseen.view.evaluation import Conditions
+    from halfseen.view.evaluation import Conditions, with_paper_flags
     from halfseen.view.evaluation_files import as_document, as_text, write_files
 
     report = Report(quiet)
     rows = _methods(models, method, overlap, classes)
+    rows = with_paper_flags(rows) if paper_flags else rows
     conditions = Conditions(threshold, SHARES if sweep else (), seed, whole_boxes)
     _make_folder(out)
     # Workers start in folders of their own.

@@ -142,6 +142,17 @@ def with_covering(methods: Sequence[Method]) -> list[Method]:
     return rows
 
 
+def with_paper_flags(methods: Sequence[Method]) -> list[Method]:
+    """Each method with a mask head, followed by the same without it: by the paper's flags."""
+    rows = []
+    for method in methods:
+        rows.append(method)
+        if method.model is not None and method.model.head is not None:
+            plain = replace(method.model, head=None, calibration=None)
+            rows.append(replace(method, name=f"{method.name} paper", model=plain))
+    return rows
+
+
 def evaluate(
     dataset: Dataset,
     label: str,
