@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 import halfseen as hs
 from halfseen.features.descriptor import register
 from halfseen.features.pyramid import PyramidSettings
-from halfseen.model.component import Component
-from halfseen.model.mixture import Mixture
+from halfseen.model.mixture import Component
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class ColourCells:
             for k in range(self.channels)
         ]
         cells = np.stack(corners, axis=-1).reshape(rows, self.cell, cols, self.cell, -1)
-        return cells.mean((1, 3), dtype=np.float32)
+        return np.asarray(cells.mean((1, 3), dtype=np.float32))
 
     def options(self) -> dict[str, Any]:
         return {"cell": self.cell}
@@ -83,7 +82,7 @@ def draw_light(image: NDArray[np.uint8], x: int, y: int) -> None:
         image[y : y + 96, x : x + 40][disc] = colour
 
 
-def make_model(descriptor: ColourCells) -> Mixture:
+def make_model(descriptor: ColourCells) -> hs.Mixture:
     """A template from one picture: what the light has more of than the wall around it.
 
     It is scaled so that a whole light scores 1 and a hidden block costs half of what a visible one
@@ -98,7 +97,7 @@ def make_model(descriptor: ColourCells) -> Mixture:
     weights *= 2 / (weights * light).sum()
     u = 1 / weights[..., 0].size
     component = Component(weights, bias=-1.0, u=u, u_t=u, box=np.array([0.0, 0.0, 5.0, 12.0]))
-    return Mixture(
+    return hs.Mixture(
         "traffic light", "VIS", (component,), mirrored=False, alpha=0.01,
         descriptor=descriptor, pyramid=PyramidSettings(factor=1.2, largest=1.0),
     )  # fmt: skip
@@ -114,7 +113,8 @@ def main() -> hs.Detections:
     draw_light(image, 40, 60)
     draw_light(image, 200, 90)
     image[:, 220:240] = (150, 140, 120)  # the post
-    found = hs.Detector(model).detect(image, threshold=0.2)
+    # Voting is for trained models, whose background scores about -1; here it scores about 0.
+    found = hs.Detector(model).detect(image, threshold=0.2, method="greedy")
     for i in range(len(found)):
         x1, y1, x2, y2 = found.full[i].round().astype(int)
         print(f"{found.label[i]}: score {found.score[i]:.2f}, box ({x1}, {y1})-({x2}, {y2})")

@@ -27,12 +27,10 @@ from numpy.typing import NDArray
 
 import halfseen as hs
 from halfseen.data.rle import decode, encode
-from halfseen.detections import GroundTruth
-from halfseen.suppress.results import suppress_file, suppress_results
-from halfseen.view.palette import ORANGE, SKY, hexadecimal
+from halfseen.suppression.results import suppress_file, suppress_results
 
 COPIES = 5
-SEEN, LOST = hexadecimal(SKY), hexadecimal(ORANGE)
+SEEN, LOST = "#56b4e9", "#e69f00"  # blue and orange that people with any colour vision tell apart
 Row = dict[str, Any]
 
 
@@ -43,7 +41,7 @@ def shifted(mask: NDArray[np.bool_], dy: int, dx: int) -> NDArray[np.bool_]:
     return wide[max(-dy, 0) :][:height, max(-dx, 0) :][:, :width]
 
 
-def detect(truth: GroundTruth, number: int, rng: np.random.Generator) -> list[Row]:
+def detect(truth: hs.GroundTruth, number: int, rng: np.random.Generator) -> list[Row]:
     """What a detector with masks might report: every object, and copies of it a few pixels off."""
     rows = []
     for i in range(len(truth)):
@@ -80,7 +78,7 @@ def objects(rows: list[Row]) -> set[tuple[int, int]]:
     return {(row["image_id"], row["object"]) for row in rows}
 
 
-def draw(path: Path, truth: GroundTruth, panels: dict[str, list[Row]], lost: int) -> None:
+def draw(path: Path, truth: hs.GroundTruth, panels: dict[str, list[Row]], lost: int) -> None:
     """The picture beside each set of results; the neighbour in orange."""
     figure, axes = plt.subplots(1, len(panels), figsize=(4.4 * len(panels), 3.8))
     for axis, (title, rows) in zip(axes, panels.items(), strict=True):

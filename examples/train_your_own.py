@@ -11,16 +11,12 @@ import sys
 from pathlib import Path
 
 import halfseen as hs
-from halfseen.data.image import write_image
-from halfseen.learn.check import check
-from halfseen.learn.settings import TrainSettings
-from halfseen.learn.trainer import Round, train
-from halfseen.view.draw import draw_detections
-from halfseen.view.learnt import write_pictures
+from halfseen.learn.progress import Progress
+from halfseen.report.learnt import write_pictures
 
 
 def main(folder: Path, scenes: int = 60, tests: int = 20) -> float:
-    """Trains and tests; returns the average precision."""
+    """Train and test; returns the average precision."""
     folder.mkdir(parents=True, exist_ok=True)
 
     # 1. The data: images, and a box around each object. Scenes of their own, to test on.
@@ -28,20 +24,22 @@ def main(folder: Path, scenes: int = 60, tests: int = 20) -> float:
     unseen = hs.render_scenes(tests, seed=2, classes=["car"], size=(240, 320))
 
     # 2. Look before you learn: what can be read, what can be reached, what it will cost.
-    settings = TrainSettings(blocks=60, updates=2, rounds=2, mining_images=40, alpha=0.02)
-    report = check(lessons, "car", settings)
+    settings = hs.TrainSettings(blocks=60, updates=2, rounds=2, mining_images=40, alpha=0.02)
+    report = hs.check(lessons, "car", settings)
     print(f"{report.objects} cars, {report.whole} of them whole; "
           f"{len(report.unreached)} out of reach; about {report.seconds:.0f} s")  # fmt: skip
     for missed in report.unreached:
         print(f"  out of reach: {missed.file} {missed.box}, best overlap {missed.overlap:.2f}")
 
     # 3. Learn. Nobody says what is hidden: training finds out. A checkpoint after every round.
-    def tell(entry: Round) -> None:
-        print(f"update {entry.stage} round {entry.round}: energy {entry.energy:.2f}, "
-              f"{entry.hidden_share:.0%} of the cars' blocks hidden")  # fmt: skip
+    def tell(progress: Progress) -> None:
+        if (entry := progress.round) is not None:
+            print(f"update {entry.stage} round {entry.round}: energy {entry.energy:.2f}, "
+                  f"{entry.hidden_share:.0%} of the cars' blocks hidden; "
+                  f"about {progress.left:.0f} s left")  # fmt: skip
 
     model_file = folder / "car.safetensors"
-    model = train(lessons, "car", settings, on_round=tell, save_to=folder / "car.checkpoint")
+    model = hs.train(lessons, "car", settings, on_progress=tell, save_to=folder / "car.checkpoint")
     hs.save(model, model_file)
     for picture in write_pictures(model, model_file):
         print(f"wrote {picture}")
@@ -53,7 +51,7 @@ def main(folder: Path, scenes: int = 60, tests: int = 20) -> float:
     for score, share in zip(found[best].score, found[best].visible_fraction, strict=True):
         if score > 0:
             print(f"a car, score {score:.2f}, {share:.0%} of it visible")
-    write_image(folder / "found.png", draw_detections(unseen.image(best), found[best], strong=0.0))
+    hs.write_image(folder / "found.png", hs.draw(unseen.image(best), found[best], strong=0.0))
     result = hs.average_precision(unseen.truths, found, "car")
     print(f"average precision on {tests} new scenes: {100 * result.ap:.1f}%")
     return result.ap

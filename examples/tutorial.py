@@ -1,23 +1,21 @@
 # %% [markdown]
 # # Tutorial
 #
-# From nothing to a detector that says what it can see, in one sitting. Paste the cells into a
-# Python prompt or a notebook, or run them all: `python examples/tutorial.py`. It draws its own
-# pictures and takes under a minute. Everything is small here, so scores are modest; `halfseen
-# demo` is the same at a better size.
+# Train a detector that says which part of each object is visible, use it and measure it, all from
+# Python. Paste the cells into a Python prompt or a notebook, or run them all:
+# `python examples/tutorial.py`. It draws its own pictures and takes under a minute. Everything is
+# small here, so scores are modest; `halfseen demo` is the same at a better size.
 
 # %%
 import numpy as np
 
 import halfseen as hs
-from halfseen.geometry import iou_matrix
-from halfseen.learn.settings import TrainSettings
 
 lessons = hs.render_scenes(40, seed=1, classes=["car"], size=(240, 320))
 tests = hs.render_scenes(12, seed=2, classes=["car"], size=(240, 320))
 
 # %% [markdown]
-# ## What is known of a scene
+# ## The data
 #
 # A dataset is a sequence of ground truths, with the images beside. Scenes know more than
 # annotators do: `box` is tight around what is seen of an object, `full` is the whole of it, and
@@ -36,16 +34,16 @@ for i in range(len(truth)):
 # settings make windows of about 60 blocks, and few rounds.
 
 # %%
-settings = TrainSettings(blocks=60, updates=2, rounds=2, mining_images=24, alpha=0.02)
+settings = hs.TrainSettings(blocks=60, updates=2, rounds=2, mining_images=24, alpha=0.02)
 model = hs.train(lessons, "car", settings)
 for component in model.components:
     print(component.shape, "blocks; a hidden one adds", round(component.u, 3))
 
 # %% [markdown]
-# ## Look
+# ## Detect
 #
-# `found` holds parallel arrays, best first. `full` is the whole object, `visible` what is seen of
-# it, and `visibility[i]` the flags of detection i, one a block.
+# `found` holds parallel arrays, best first. `full` is the whole object, `visible` its visible
+# part, and `visibility[i]` the flags of detection i, one a block.
 
 # %%
 detector = hs.Detector(model)
@@ -69,7 +67,7 @@ x1, y1, x2, y2 = np.rint(first.clipped[0]).astype(int)
 third = (x2 - x1) // 3
 image[y1:y2, x1 : x1 + third] = np.where(np.arange(third) % 8 < 4, 200, 40)[:, None]
 candidates = detector.candidates(image, threshold=-3.0)
-covered = candidates[iou_matrix(candidates.clipped, first.clipped)[:, 0] > 0.6][:1]
+covered = candidates[hs.iou_matrix(candidates.clipped, first.clipped)[:, 0] > 0.6][:1]
 print(f"score {covered.score[0]:.2f}, {covered.visible_fraction[0]:.0%} visible")
 print(np.where(covered.visibility[0], "#", "."))
 

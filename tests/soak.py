@@ -1,6 +1,6 @@
 """Kills `detect` and `train` at random moments, again and again, and compares bytes.
 
-python tests/soak.py [--kills 20] [--images 300] [--seed N]. Each command is killed (SIGKILL) that
+python -m tests.soak [--kills 20] [--images 300] [--seed N]. Each command is killed (SIGKILL) that
 many times at moments drawn over its whole duration, gone on with after each, and must end in the
 files of an unbroken run: nothing lost, nothing twice. The last line is JSON.
 
@@ -22,14 +22,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from halfseen import cli
 from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scenes
 from halfseen.data.voc import write_voc
 from halfseen.model.store import save
-from pattern_scenes import make_image, make_model, make_noise
+from tests.builders import make_image, make_model, make_noise
 
 
 def run(words: list[str], seconds: float | None = None) -> bool:

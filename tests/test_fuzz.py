@@ -11,17 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz import __main__ as fuzz
-from fuzz.mutate import mutate
-from fuzz.readers import Readers
 from halfseen.data.arrays import read_arrays
 from halfseen.data.limits import Limits
 from halfseen.errors import AnnotationError, HalfseenError
+from tests.fuzz import __main__ as fuzz
+from tests.fuzz.multiply import MOST, multiply
+from tests.fuzz.mutate import mutate
+from tests.fuzz.readers import Readers
 
 READERS = sorted(path.name for path in fuzz.CORPUS.iterdir())
 HOSTILE = {
     "bomb.xml", "outside.xml", "deep.xml", "deep.json", "nan.json", "huge-number.json",
-    "negative-size.json", "huge.png", "bomb.npz",
+    "negative-size.json", "huge.png", "bomb.npz", "inspect",
 }  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def test_damaged_files_raise_nothing_but_our_errors(name: str, tmp_path: Path) -
 def test_the_fuzzer_finds_faults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Three readers at fault: one raises, one dies, one hangs. Each input is found and kept."""
+    """Readers at fault: one raises, dies, hangs, takes memory or time. Each input is kept."""
 
     class Faulty(Readers):
         def mask(self, content: bytes) -> None:
@@ -77,23 +78,45 @@ def test_the_fuzzer_finds_faults(
             while content == b"spin" or time.process_time() < end:
                 pass
 
+        def mot(self, content: bytes) -> None:
+            bytearray(100 << 20 if content == b"spin" else 1).find(b"x")
+
+        def kitti(self, content: bytes) -> None:
+            import time
+
+            end = time.process_time() + (0.1 if content == b"spin" else 0)
+            while time.process_time() < end:
+                pass
+
     monkeypatch.setattr(fuzz, "Readers", Faulty)
-    monkeypatch.setattr(fuzz, "PATIENCE", 0.2)
-    # The largest memory is that of any child so far, and other tests have had large ones.
-    monkeypatch.setattr(fuzz, "GROWTH", 1 << 50)
+    monkeypatch.setattr(fuzz, "PATIENCE", 0.5)
+    monkeypatch.setattr(fuzz, "SECONDS", 0.05)
+    monkeypatch.setattr(fuzz, "MEMORY", 50 << 20)
+    monkeypatch.setattr(fuzz, "MULTIPLIED", 1)
+    monkeypatch.setattr(fuzz, "multiply", lambda content, rng: content)
     warm = [b"first"]
     monkeypatch.setattr(fuzz, "corpus", lambda name: warm)
     monkeypatch.setattr(fuzz, "mutate", lambda *_: b"spin")
     faults = tmp_path / "faults"
-    names = ["mask", "voc", "name_list"]
-    assert fuzz.main([*names, "--seconds", "3", "--seed", "1", "--faults", str(faults)]) == 1
+    names = ["mask", "voc", "name_list", "mot", "kitti"]
+    assert fuzz.main([*names, "--seconds", "10", "--seed", "1", "--faults", str(faults)]) == 1
     told = json.loads(capfd.readouterr().out.splitlines()[-1])
     assert {fault.split("-")[0] for fault in told["faults"]} == set(names)
     kept = {path.name.split("-")[0]: path for path in faults.glob("*.txt")}
     assert "ZeroDivisionError" in kept["mask"].read_text()
     assert "died with 9" in kept["voc"].read_text()
     assert "took more than" in kept["name_list"].read_text()
+    assert kept["mot"].read_text() == "more than 50 MiB"
+    assert kept["kitti"].read_text() == "more than 0.05 s"
     assert kept["name_list"].with_suffix("").read_bytes() == b"spin"
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_multiplies_keeps_within_its_bounds(name: str) -> None:
+    rng = random.Random(1)
+    grown = [multiply(content, rng) for content in fuzz.corpus(name) for _ in range(20)]
+    assert max(map(len, grown)) <= MOST
+    assert max(map(len, grown)) > 2 * max(map(len, fuzz.corpus(name)))
 
 
 def test_arrays_that_would_not_fit_are_refused_before_they_are_made(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import Page, serving
 from PIL import Image
 from selenium.webdriver.common.keys import Keys
 
-from halfseen.view.catalogue import scene_objects, scene_pixels
+from halfseen.web.catalogue import scene_objects, scene_pixels
+from tests_browser.browser import Page, serving
 
 PICTURES = os.environ.get("SCREENSHOTS")
 SCENE = 0
@@ -64,7 +64,7 @@ def cover(page: Page, share: float = 0.45) -> tuple[float, float, float, float]:
 def hidden_share(detection: dict[str, Any], area: tuple[float, ...]) -> tuple[float, float]:
     """The hidden share of the object's blocks that lie under the cover, and of its others."""
     x1, y1, x2, y2 = detection["window"]
-    flags = np.array([[int(flag) for flag in row] for row in detection["visibility"]])
+    flags = np.array([[block in "og" for block in row] for row in detection["blocks"]])
     rows, cols = flags.shape
     y = y1 + (np.arange(rows) + 0.5) * (y2 - y1) / rows
     x = x1 + (np.arange(cols) + 0.5) * (x2 - x1) / cols
@@ -91,7 +91,7 @@ def test_a_covered_object_is_lost_by_bl_and_still_seen_by_vis(page: Page) -> Non
     under, elsewhere = hidden_share(methods["VIS"]["watched"], area)
     assert under > 0.5
     assert under > elsewhere + 0.3
-    assert set("".join(methods["BL"]["watched"]["visibility"])) == {"1"}
+    assert set("".join(methods["BL"]["watched"]["blocks"])) == {"o"}
     keep(page, "page-covered")
     page.find("#clear").click()
     page.settle()

@@ -1,44 +1,58 @@
-"""The two results that every stage speaks: what was found in an image, and what is truly there."""
+"""What was found in one image: the result that every stage takes and gives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.geometry import Bools as Bools
 from halfseen.geometry import Boxes, clip
+from halfseen.geometry import Floats as Floats
+from halfseen.ground_truth import GroundTruth as GroundTruth
 
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
+Grid = NDArray[np.uint8]
 
 
-@dataclass(frozen=True, eq=False)
+class Block(IntEnum):
+    """What a block of a detection's window shows."""
+
+    OUTSIDE = 0
+    """Nothing: it lies beyond the image."""
+    HIDDEN = 1
+    """Something that stands before the object."""
+    GROUND = 2
+    """What is beside or behind the object."""
+    OBJECT = 3
+    """The object itself. Where nothing tells object from ground, all that is visible."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Detections:
     """Objects found in one image, as parallel arrays of length N.
 
-    Masks stay block grids inside their windows; `mask(i)` makes pixels of one when asked.
+    Which part of each is visible is said once, by the grid of `blocks`; `visibility`,
+    `visible_fraction` and `mask` follow from it.
 
-    score       (N,) float64: the window response h(x)
+    score       (N,) float64: the window response h(x), or the rank that suppression gave
     label       (N,) str: the class
     component   (N,) int64: which component of its mixture
     mirrored    (N,) bool: whether the component's mirror image fired
     window      (N, 4): the pixels of the whole block grid; may reach outside the image
-    full        (N, 4): the whole object, hidden parts included; may reach outside the image. As its
-                component predicts it or, with a mask head, corrected by its figure
-    visible     (N, 4): what is seen of it: `full` contracted around the flags, and the figure where
-                that is known, and the image
-    visibility  N bool arrays (rows, cols): True where a block is visible; False where it is hidden
-                or outside the image
+    full        (N, 4): the whole object, hidden parts included; may reach outside the image
+    visible     (N, 4): `full` contracted around the visible blocks, within the image
+    blocks      N uint8 arrays (rows, cols) of `Block` values. Grids of bool are taken as visible
+                (OBJECT) or not (HIDDEN)
     size        (height, width) of the image
+    model       (N,) int64: which model of its detector found it; 0 if not given
     probability (N,) float64 that a detection is right, comparable between components and classes;
-                NaN for models without calibration, None where nobody asked
-    figure      N bool arrays (rows, cols): True where a block shows the object rather than its
-                background or what hides it. Flags err on the side of hidden: what they hold for
-                hidden, but not for sure, may be figure, even where nothing is visible by them. None
-                where nobody asked
+                NaN for models without calibration, None where it is not known of any
+    extra       more columns by name, (N, ...) each, that are selected and joined with the rest
     """
 
     score: Floats
@@ -48,81 +62,103 @@ class Detections:
     window: Boxes
     full: Boxes
     visible: Boxes
-    visibility: tuple[Bools, ...]
+    blocks: tuple[NDArray[Any], ...]
     size: tuple[int, int]
+    model: NDArray[np.int64] = field(default=None)  # type: ignore[arg-type]
     probability: Floats | None = None
-    figure: tuple[Bools, ...] | None = None
+    extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         count = len(self.score)
-        for name in ("label", "component", "mirrored", "window", "full", "visible", "visibility"):
-            found = len(getattr(self, name))
-            if found != count:
-                raise ValueError(f"Detections: {name} has {found} rows, score has {count}")
-        if self.probability is not None and len(self.probability) != count:
-            raise ValueError(
-                f"Detections: probability has {len(self.probability)} rows, score has {count}"
-            )
+        if self.model is None:
+            object.__setattr__(self, "model", np.zeros(count, np.int64))
+        columns = {name: getattr(self, name) for name in (*_COLUMNS, "blocks", "probability")}
+        for name, values in (columns | dict(self.extra)).items():
+            if values is not None and len(values) != count:
+                raise ValueError(f"Detections: {name} has {len(values)} rows, score has {count}")
         for name in ("window", "full", "visible"):
             if getattr(self, name).shape != (count, 4):
                 raise ValueError(f"Detections: {name} must have shape ({count}, 4)")
-        if self.figure is not None:
-            shapes, seen = ([g.shape for g in grids] for grids in (self.figure, self.visibility))
-            if shapes != seen:
-                raise ValueError(f"Detections: figure has the shapes {shapes}, visibility {seen}")
+        object.__setattr__(self, "blocks", tuple(map(_as_grid, self.blocks)))
 
     @classmethod
     def empty(cls, size: tuple[int, int]) -> Detections:
         """No detections in an image of (height, width)."""
-        boxes = np.zeros((0, 4))
-        return cls(
-            np.zeros(0), np.zeros(0, dtype=np.str_), np.zeros(0, dtype=np.int64),
-            np.zeros(0, dtype=bool), boxes, boxes, boxes, (), size,
-        )  # fmt: skip
+        none, boxes = np.zeros(0, np.int64), np.zeros((0, 4))
+        labels = np.zeros(0, np.str_)
+        return cls(np.zeros(0), labels, none, none > 0, boxes, boxes, boxes, (), size)
 
     @classmethod
-    def concatenate(cls, parts: list[Detections]) -> Detections:
-        """Detections of the same image, one after another."""
+    def concatenate(cls, parts: Sequence[Detections]) -> Detections:
+        """Detections of the same image, one after another. What a part lacks is NaN."""
         sizes = {part.size for part in parts}
         if len(sizes) != 1:
             raise ValueError(f"Detections of images of different sizes: {sorted(sizes)}")
-        arrays = {
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("score", "label", "component", "mirrored", "window", "full", "visible")
-        }
-        flags = tuple(grid for part in parts for grid in part.visibility)
-        known = None
-        if any(part.probability is not None for part in parts):
-            known = np.concatenate(
-                [np.full(len(p), np.nan) if p.probability is None else p.probability for p in parts]
+        arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _COLUMNS}
+        columns = [
+            dict(p.extra) | ({} if p.probability is None else {_PROBABILITY: p.probability})
+            for p in parts
+        ]
+        names = dict.fromkeys(name for own in columns for name in own)
+        gaps = [np.full(len(part), np.nan) for part in parts]
+        extra = {
+            name: np.concatenate(
+                [own.get(name, gap) for own, gap in zip(columns, gaps, strict=True)]
             )
-        grids = [part.figure for part in parts if part.figure is not None]
-        figure = sum(grids, ()) if len(grids) == len(parts) else None
-        return cls(**arrays, visibility=flags, size=parts[0].size, probability=known, figure=figure)
+            for name in names
+        }
+        probability = extra.pop(_PROBABILITY, None)
+        blocks = tuple(grid for part in parts for grid in part.blocks)
+        return cls(
+            **arrays, blocks=blocks, size=parts[0].size, probability=probability, extra=extra
+        )
 
     def __len__(self) -> int:
         return len(self.score)
 
+    def __repr__(self) -> str:
+        height, width = self.size
+        text = f"Detections({len(self)} in {width} x {height} pixels"
+        if len(self):
+            names, counts = np.unique(self.label, return_counts=True)
+            shown = [f"{n} {name or 'unnamed'}" for name, n in zip(names, counts, strict=True)]
+            more = ", ..." if len(shown) > _SHOWN else ""
+            text += f": {', '.join(shown[:_SHOWN])}{more}; best score {self.score.max():.2f}"
+        return text + ")"
+
     def __getitem__(self, index: Any) -> Detections:
         """A selection by mask, index array or slice; an integer gives a set of one."""
         chosen = np.atleast_1d(np.arange(len(self))[index])
-        arrays = {
-            f.name: getattr(self, f.name)[chosen]
-            for f in fields(self)
-            if f.name not in ("visibility", "size", "figure") and getattr(self, f.name) is not None
-        }
-        figure = None if self.figure is None else tuple(self.figure[i] for i in chosen)
-        flags = tuple(self.visibility[i] for i in chosen)
-        return replace(self, **arrays, visibility=flags, figure=figure)
+        known = self.probability
+        return replace(
+            self,
+            **{name: getattr(self, name)[chosen] for name in _COLUMNS},
+            blocks=tuple(self.blocks[i] for i in chosen.tolist()),
+            probability=None if known is None else known[chosen],
+            extra={name: values[chosen] for name, values in self.extra.items()},
+        )
 
     def sorted(self) -> Detections:
         """Best first; ties keep their order."""
         return self[np.argsort(-self.score, kind="stable")]
 
+    def with_blocks(self, blocks: Sequence[NDArray[Any]]) -> Detections:
+        """The same detections with other block grids, and the `visible` boxes of these."""
+        return replace(
+            self,
+            blocks=tuple(blocks),
+            visible=visible_boxes(self.window, self.full, blocks, self.size),
+        )
+
     @property
     def clipped(self) -> Boxes:
         """`full` cut to the image: the box that the VOC rules judge."""
         return clip(self.full, self.size)
+
+    @cached_property
+    def visibility(self) -> tuple[Bools, ...]:
+        """N bool arrays (rows, cols): True where a block is neither hidden nor outside."""
+        return tuple(grid >= Block.GROUND for grid in self.blocks)
 
     @property
     def visible_fraction(self) -> Floats:
@@ -130,12 +166,15 @@ class Detections:
         return np.array([grid.mean() for grid in self.visibility], dtype=np.float64)
 
     def mask(self, i: int) -> Bools:
-        """(height, width) bool: what shows detection i within `full`, in pixels.
+        """(height, width) bool: the pixels of `full` that show detection i: its OBJECT blocks."""
+        return self._pixels(i, self.blocks[i] == Block.OBJECT)
 
-        The blocks of its figure where that is known, else those that are visible.
-        """
+    def visible_mask(self, i: int) -> Bools:
+        """(height, width) bool: the pixels of `full` in visible blocks, object and ground."""
+        return self._pixels(i, self.visibility[i])
+
+    def _pixels(self, i: int, grid: Bools) -> Bools:
         height, width = self.size
-        grid = (self.visibility if self.figure is None else self.figure)[i]
         x1, y1, x2, y2 = self.window[i]
         columns = _block_of_pixel(width, x1, x2, grid.shape[1])
         rows = _block_of_pixel(height, y1, y2, grid.shape[0])
@@ -143,6 +182,68 @@ class Detections:
         inside = _between(height, *down)[:, None] & _between(width, *across)
         known = (rows >= 0)[:, None] & (columns >= 0) & inside
         return np.asarray(grid[np.ix_(np.maximum(rows, 0), np.maximum(columns, 0))] & known)
+
+
+_COLUMNS = ("score", "label", "component", "mirrored", "window", "full", "visible", "model")
+_PROBABILITY = "probability"
+_SHOWN = 5  # classes in the text of an object
+
+
+def visible_boxes(
+    window: Boxes, full: Boxes, blocks: Sequence[NDArray[Any]], size: tuple[int, int]
+) -> Boxes:
+    """(N, 4): full boxes contracted around the visible blocks of their windows, in the image.
+
+    Where nothing is visible the box is empty, at the middle of the window.
+    """
+    around = np.empty((len(blocks), 4))
+    for shape, rows in by_shape(blocks).items():
+        extents = block_extents(np.stack([blocks[n] for n in rows]) >= Block.GROUND)
+        unit = (window[rows, 2:] - window[rows, :2]) / shape[::-1]
+        around[rows] = np.tile(window[rows, :2], 2) + extents * np.tile(unit, 2)
+    low = np.maximum(full[:, :2], around[:, :2])
+    high = np.minimum(full[:, 2:], around[:, 2:])
+    return clip(np.concatenate([low, np.maximum(low, high)], axis=1), size)
+
+
+def by_shape(grids: Sequence[NDArray[Any]]) -> dict[tuple[int, ...], list[int]]:
+    """The indices of grids by their shapes: those of one shape can be worked on together."""
+    rows: dict[tuple[int, ...], list[int]] = {}
+    for n, grid in enumerate(grids):
+        rows.setdefault(grid.shape, []).append(n)
+    return rows
+
+
+def block_extents(grids: Bools) -> Boxes:
+    """(N, 4), in blocks: the box around the True blocks of grids (N, rows, cols).
+
+    Empty and central where there is none.
+    """
+    _, rows, cols = grids.shape
+    down, across = np.asarray(grids.any(2)), np.asarray(grids.any(1))
+    box = np.empty((len(grids), 4))
+    box[:, 0], box[:, 2] = across.argmax(1), cols - across[:, ::-1].argmax(1)
+    box[:, 1], box[:, 3] = down.argmax(1), rows - down[:, ::-1].argmax(1)
+    box[~down.any(1)] = [cols / 2, rows / 2, cols / 2, rows / 2]
+    return box
+
+
+def as_blocks(visible: Bools, outside: Bools | None = None) -> Grid:
+    """Grids of `Block` from flags: OBJECT where visible, OUTSIDE where outside, else HIDDEN."""
+    blocks = np.where(visible, np.uint8(Block.OBJECT), np.uint8(Block.HIDDEN))
+    if outside is not None:
+        blocks[outside] = Block.OUTSIDE
+    return blocks
+
+
+def _as_grid(grid: NDArray[Any]) -> Grid:
+    if np.ndim(grid) != 2:
+        raise ValueError(f"Detections: a grid of blocks has {np.ndim(grid)} dimensions, not 2")
+    if grid.dtype == np.uint8:
+        return grid
+    if grid.dtype != np.bool_:
+        raise ValueError(f"Detections: a grid of blocks must be uint8 or bool, found {grid.dtype}")
+    return as_blocks(grid)
 
 
 def _between(length: int, low: float, high: float) -> Bools:
@@ -155,104 +256,3 @@ def _block_of_pixel(length: int, low: float, high: float, blocks: int) -> NDArra
     centres = np.arange(length) + 0.5
     index = np.floor((centres - low) * blocks / (high - low)).astype(np.int64)
     return np.where((index >= 0) & (index < blocks), index, -1)
-
-
-@dataclass(frozen=True, eq=False)
-class _ChosenMasks:
-    """The masks of a selection. Not a lambda, so that ground truth can be sent to processes."""
-
-    read: Callable[[int], Bools | None]
-    chosen: NDArray[np.int64]
-
-    def __call__(self, i: int) -> Bools | None:
-        return self.read(int(self.chosen[i]))
-
-
-@dataclass(frozen=True, eq=False)
-class GroundTruth:
-    """What is truly in one image, as parallel arrays of length N.
-
-    image      the image's id
-    source     a path, or the pixels themselves (height, width, 3) uint8
-    size       (height, width)
-    label      (N,) str
-    box        (N, 4): the visible extent, as annotated
-    difficult, truncated, occluded, crowd   (N,) bool
-    full       (N, 4): the whole object where known (rendered scenes), else the same as `box`
-    visible_fraction   (N,) share of the object's pixels in view where known, else NaN
-    read_mask  gives the visible pixels (height, width) bool of object i, or None where unknown
-    """
-
-    image: str
-    source: str | NDArray[np.uint8]
-    size: tuple[int, int]
-    label: NDArray[np.str_]
-    box: Boxes
-    difficult: Bools
-    truncated: Bools
-    occluded: Bools
-    crowd: Bools
-    full: Boxes
-    visible_fraction: Floats
-    read_mask: Callable[[int], Bools | None] | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        count = len(self.label)
-        for name in ("box", "difficult", "truncated", "occluded", "crowd", "full",
-                     "visible_fraction"):  # fmt: skip
-            found = len(getattr(self, name))
-            if found != count:
-                raise ValueError(f"GroundTruth {self.image}: {name} has {found} rows, not {count}")
-
-    @classmethod
-    def make(
-        cls,
-        image: str,
-        source: str | NDArray[np.uint8],
-        size: tuple[int, int],
-        label: Any,
-        box: Any,
-        *,
-        difficult: Any = None,
-        truncated: Any = None,
-        occluded: Any = None,
-        crowd: Any = None,
-        full: Any = None,
-        visible_fraction: Any = None,
-        read_mask: Callable[[int], Bools | None] | None = None,
-    ) -> GroundTruth:
-        """Ground truth from lists; what is not given is False, unknown, or equal to `box`."""
-        boxes = np.asarray(box, dtype=np.float64).reshape(-1, 4)
-        count = len(boxes)
-
-        def flags(values: Any) -> Bools:
-            return np.zeros(count, bool) if values is None else np.asarray(values, bool)
-
-        return cls(
-            image, source, size, np.asarray(label, dtype=np.str_).reshape(-1), boxes,
-            flags(difficult), flags(truncated), flags(occluded), flags(crowd),
-            boxes if full is None else np.asarray(full, np.float64).reshape(-1, 4),
-            np.full(count, np.nan) if visible_fraction is None
-            else np.asarray(visible_fraction, np.float64),
-            read_mask,
-        )  # fmt: skip
-
-    def __len__(self) -> int:
-        return len(self.label)
-
-    def __getitem__(self, index: Any) -> GroundTruth:
-        """A selection of the objects by mask, index array or slice."""
-        chosen = np.atleast_1d(np.arange(len(self))[index])
-        arrays = {
-            name: getattr(self, name)[chosen]
-            for name in ("label", "box", "difficult", "truncated", "occluded", "crowd", "full",
-                         "visible_fraction")
-        }  # fmt: skip
-        read = self.read_mask
-        return replace(
-            self, **arrays, read_mask=None if read is None else _ChosenMasks(read, chosen)
-        )
-
-    def mask(self, i: int) -> Bools | None:
-        """The visible pixels of object i, or None where they are not known."""
-        return None if self.read_mask is None else self.read_mask(i)

@@ -7,6 +7,8 @@ A box is float64 `x1 y1 x2 y2`, 0-based and half-open, in pixels of the original
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 Boxes = NDArray[np.float64]
 
 
@@ -26,7 +28,8 @@ def intersection(first: Boxes, second: Boxes) -> NDArray[np.float64]:
     low = np.maximum(first[..., :2], second[..., :2])
     high = np.minimum(first[..., 2:], second[..., 2:])
     sides = np.maximum(high - low, 0)
-    return sides[..., 0] * sides[..., 1]
+    area: NDArray[np.float64] = sides[..., 0] * sides[..., 1]
+    return area
 
 
 def iou(first: Boxes, second: Boxes) -> NDArray[np.float64]:

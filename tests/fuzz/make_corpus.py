@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 import tarfile
+import tempfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -13,18 +13,20 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from fuzz.readers import TRAINER
 from halfseen.data import rle
 from halfseen.data.candidates import write_candidates
+from halfseen.data.dataset import Dataset
 from halfseen.features.fhog import Fhog
 from halfseen.features.pyramid import PyramidSettings
-from halfseen.learn.checkpoint import DIGEST, fingerprint
-from halfseen.model.component import Component
-from halfseen.model.mixture import Mixture
+from halfseen.ground_truth import GroundTruth
+from halfseen.learn.checkpoint import DIGEST, Checkpoint
+from halfseen.learn.latent import Assignment
+from halfseen.learn.mining import Keys
+from halfseen.learn.state import Round, State, pack
+from halfseen.model.mixture import Component, Mixture
 from halfseen.model.store import save
-from pattern_scenes import make_detections
+from tests.builders import make_detections
+from tests.fuzz.readers import FINGERPRINT
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 
@@ -78,7 +80,7 @@ def images() -> None:
     put("mask", "grey.bmp", encoded(indices, "BMP"))
 
 
-def annotations() -> None:
+def annotation_files() -> None:
     thing = (
         "<object><name>car</name><truncated>1</truncated><occluded>0</occluded><difficult>0"
         "</difficult><bndbox><xmin>3</xmin><ymin>4.5</ymin><xmax>40</xmax><ymax>30</ymax></bndbox>"
@@ -134,19 +136,80 @@ def arrays() -> None:
     (CORPUS / "candidates").mkdir(exist_ok=True)
     found = make_detections([(1, 2, 30, 40), (-5, 3, 20, 30)], [0.5, -0.5])
     write_candidates(CORPUS / "candidates" / "three.npz", [found, found[:0], found[:1]])
-    history = [{"stage": 0, "round": 0, "energy": 1.5, "positives": 2, "negatives": 3, "found": 4,
-                "hidden_share": 0.1, "u": [0.1], "u_t": [0.2], "bias": [-1.0]}]  # fmt: skip
-    header = {"fingerprint": fingerprint(TRAINER), "stage": 1, "round": 0, "history": history}  # type: ignore[arg-type]
-    content = io.BytesIO()
-    np.savez_compressed(
-        content, header=np.frombuffer(json.dumps(header).encode(), np.uint8), vector=np.zeros(9),
-        latent=np.array([[0, 1, 0, 2, 3], [-1, 0, 0, 0, 0]]), flags=np.ones(6, bool),
-        flag_counts=np.array([6, 0]), keys0=np.zeros((2, 6), np.int64),
-    )  # fmt: skip
-    put("checkpoint", "one.npz", content.getvalue())
+    grid = np.ones((2, 3), bool)
+    assigned = Assignment(0, True, 0, 2, 3, grid, np.zeros((2, 3, 31), np.float32), ~grid, 0.5)
+    history = [Round(0, 0, 1.5, 2, 3, 4, 0.1, (0.1,), (0.2,), (-1.0,))]
+    state = State(1, 0, np.zeros(9), [assigned, None], history)
+    checkpoint = Checkpoint(path / "checkpoint", FINGERPRINT)
+    checkpoint.part("detector").put("rounds", pack(state, [Keys(np.zeros((2, 6), np.int64))]))
+    content = (path / "checkpoint").read_bytes()[DIGEST:]
+    (path / "checkpoint").unlink()
+    put("checkpoint", "one.npz", content)
     bomb = io.BytesIO()
     np.savez_compressed(bomb, score=np.zeros(1 << 16))
     put("candidates", "bomb.npz", bomb.getvalue())
+
+
+def datasets() -> None:
+    """One file of each format that is written, in the shape that its reader is given."""
+    from halfseen.data.formats import write_dataset
+
+    places = {
+        "crowdhuman": ("a.odgt", "a.odgt"), "citypersons": ("folder", "folder/a_*"),
+        "citypersons_mat": ("a.mat", "a.mat"), "caltech": ("folder", "folder/a.txt"),
+        "kaist": ("folder", "folder/a.txt"), "kitti": ("folder", "folder/a.txt"),
+        "visdrone": ("folder", "folder/a.txt"), "mot": ("gt.txt", "gt.txt"),
+        "bdd": ("a.json", "a.json"),
+    }  # fmt: skip
+    boxes = np.array([[3.0, 4, 40, 30], [10, 12, 22, 50]])
+    for reader, (target, written) in places.items():
+        labels = ["pedestrian", "pedestrian"]
+        truth = GroundTruth.make("a", "a.jpg", (60, 80), labels, boxes)
+        dataset = Dataset("made", ("pedestrian",), (truth,))
+        with tempfile.TemporaryDirectory() as folder:
+            write_dataset(dataset, Path(folder, target), reader.removesuffix("_mat"))
+            (file,) = Path(folder).glob(written)
+            put(reader, f"two{file.suffix}", file.read_bytes())
+    region = {"segmentation": [5, 5, 50, 5, 50, 40, 5, 40], "name": "car", "order": 1,
+              "occlude_rate": 0.3, "visible_mask": rle.encode(np.ones((60, 80), bool))}  # fmt: skip
+    put("cocoa", "two.json", json.dumps({
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 80, "height": 60}],
+        "annotations": [{"id": 1, "image_id": 1, "regions": [region, region]}],
+    }))  # fmt: skip
+
+
+def runs() -> None:
+    """Shards, requests to the server, and what other readers' files are read for."""
+    from halfseen.collection.shards import JSON_LINES, PARQUET
+
+    found = [{"label": "car", "score": 0.5, "full": [1.0, 2.0, 3.0, 4.0]}]
+    records: list[dict[str, Any]] = [
+        {"image": "a.jpg", "width": 3, "height": 2, "detections": found},
+        {"image": "b.jpg", "error": "why"},
+    ]
+    put("shard", "two.jsonl", JSON_LINES.encode(records))
+    put("shard", "two.parquet", PARQUET.encode(records))
+    host = b"Host: localhost\n\n"
+    put("request", "page", b"GET /page.js\n" + host)
+    put("request", "setup", b"GET /api/setup\n" + host)
+    put("request", "scene", b"GET /api/scenes/1/thumbnail.jpg\n" + host)
+    query = b"width=32&height=24&threshold=-0.5&overlap=0.4&models=0"
+    pixels = bytes(range(256)) * 12
+    put("request", "look", b"POST /api/look?" + query + b"&watched=1,2,30,20\n" + host + pixels)
+    put(
+        "request",
+        "inspect",
+        b"POST /api/inspect?" + query + b"&method=VIS&index=0\n" + host + pixels,
+    )
+    picture = encoded(Image.new("RGB", (9, 7)), "PNG")
+    put("request", "photo", b"POST /api/photo\nOrigin: http://localhost\n" + host + picture)
+    noise = np.random.default_rng(2).integers(0, 255, (60, 80, 3), np.uint8)
+    put("photo", "noise.png", encoded(Image.fromarray(noise), "PNG"))
+    rows = [
+        {"image_id": n % 2, "category_id": 1, "score": n / 9, "bbox": [3 * n, 5, 40, 30]}
+        for n in range(9)
+    ]
+    put("suppression", "nine.json", json.dumps(rows))
 
 
 def archives() -> None:
@@ -165,6 +228,8 @@ def archives() -> None:
 if __name__ == "__main__":
     assert DIGEST == 32, "the reader seals checkpoints itself"
     images()
-    annotations()
+    annotation_files()
     arrays()
     archives()
+    datasets()
+    runs()

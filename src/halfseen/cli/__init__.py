@@ -14,7 +14,9 @@ from typing import Annotated
 import typer
 
 from halfseen.cli import (
+    backbone,
     check,
+    convert,
     demo,
     detect,
     evaluate,
@@ -35,14 +37,15 @@ app = typer.Typer(
     name="halfseen",
     help="Find objects that are only partly visible, and say which part of each can be seen.",
     epilog="Try it: [bold]halfseen demo -o demo[/bold]. "
-    "Completion of words by <Tab>: [bold]halfseen --install-completion[/bold]. "
-    "Each command explains itself: [bold]halfseen detect --help[/bold].",
+    "Completion by <Tab>: [bold]halfseen --install-completion[/bold]. "
+    "Help for a command: [bold]halfseen detect --help[/bold].",
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    demo, scenes, check, train, tune, detect, models, suppress, evaluate, reproduce, serve
+    demo, scenes, check, train, tune, detect, models, suppress, evaluate, convert, reproduce,
+    serve, backbone,
 ):  # fmt: skip
     app.command(module.NAME)(module.command)
 

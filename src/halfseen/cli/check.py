@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from halfseen.cli.data import Data, Images, Label, Split, open_dataset
-from halfseen.cli.terminal import Report
-from halfseen.cli.training import (
+from halfseen.cli.options import (
     Chosen,
     Cores,
     MethodName,
@@ -20,6 +19,7 @@ from halfseen.cli.training import (
     make_settings,
     tell,
 )
+from halfseen.cli.terminal import Report
 
 NAME = "check"
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halfseen.cli.options import duration
 from halfseen.cli.terminal import Report
-from halfseen.cli.training import duration
 from halfseen.errors import SettingsError
 
 if TYPE_CHECKING:
-    from halfseen.view.demo import Demo, DemoSettings
+    from halfseen.studies.demo import Demo, DemoSettings
 
 NAME = "demo"
 
@@ -28,7 +28,7 @@ def command(
         str, typer.Option("--class", metavar="NAME", help="What to learn: car or horse.")
     ] = "car",
     scenes: Annotated[int, typer.Option(min=20, metavar="N", help="Scenes to learn from.")] = 110,
-    tests: Annotated[int, typer.Option(min=5, metavar="N", help="Scenes to look at.")] = 70,
+    tests: Annotated[int, typer.Option(min=5, metavar="N", help="Scenes to test on.")] = 70,
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="The same seed gives the same demo.")
     ] = 1,
@@ -42,7 +42,7 @@ def command(
         bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")
     ] = False,
 ) -> int:
-    """Learn from drawn scenes with three methods, and compare what they see.
+    """Learn from drawn scenes with three methods, and compare them.
 
     Needs no data and no model, and about three minutes on two cores. BL knows
     nothing of hidden parts, BLT knows the border of the image, VIS infers
@@ -54,8 +54,8 @@ def command(
       halfseen demo -o demo
       halfseen demo -o horses --class horse --scenes 200
     """
-    from halfseen.view.demo import DemoSettings, run_demo, short_table
-    from halfseen.view.evaluation_files import as_document, as_text
+    from halfseen.report.files import as_document, as_text
+    from halfseen.studies.demo import DemoSettings, run_demo, short_table
 
     report = Report(quiet)
     begin = time.monotonic()

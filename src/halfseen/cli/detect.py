@@ -1,40 +1,34 @@
-"""`halfseen detect`: look for objects in images."""
+"""`halfseen detect`: find objects in images."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from halfseen.cli.models import complete_model, name_models
-from halfseen.cli.terminal import Report
-from halfseen.cli.training import Cluster
+from halfseen.cli.options import Cluster
+from halfseen.cli.terminal import Report, count, show
+from halfseen.collection.formats import FORMATS
 from halfseen.errors import HalfseenError, SettingsError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from halfseen.cli.formats import Format, Found
     from halfseen.collection.photo import Photo
-    from halfseen.detections import Detections
-    from halfseen.infer.detector import Detector
+    from halfseen.collection.result import ImageResult
+    from halfseen.collection.writers import Add
+    from halfseen.refine.detector import Detector
+    from halfseen.studies.photos import PhotoDetector, PhotoSettings
 
 NAME = "detect"
 
-
-class FileFormat(StrEnum):
-    jsonl = "jsonl"
-    coco = "coco"
-    voc = "voc"
-    csv = "csv"
-    parquet = "parquet"
+FileFormat = StrEnum("FileFormat", {name: name for name in FORMATS})  # type: ignore[misc]
+JSONL = FileFormat("jsonl")
 
 
 def command(
@@ -42,8 +36,7 @@ def command(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A model file, a shipped model's name, or all of them: all. "
-            "With +masks behind it, with masks.",
+            help="A model file, a shipped class such as `car`, or `all` of them.",
             autocompletion=complete_model,
         ),
     ],
@@ -62,225 +55,227 @@ def command(
     file_format: Annotated[
         FileFormat,
         typer.Option("--format", metavar="NAME", help="jsonl, coco, voc, csv or parquet."),
-    ] = FileFormat.jsonl,
+    ] = JSONL,
     pictures: Annotated[
         bool | None,
         typer.Option(metavar="", help="Draw the detections.", show_default="without --shard"),
     ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", metavar="", help="Draw beside the photograph, not on it alone."),
+    ] = False,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", metavar="", help="Also list and draw what is less probable."),
+    ] = False,
+    every_class: Annotated[
+        bool,
+        typer.Option("--every-class", metavar="", help="Keep all classes found for one object."),
+    ] = False,
     explain: Annotated[
         bool,
         typer.Option("--explain", metavar="", help="Show what was suppressed, and by what."),
     ] = False,
     threshold: Annotated[
-        float, typer.Option(metavar="SCORE", help="The lowest score reported.")
-    ] = -1.0,
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="The lowest probability written. Without calibration: score.",
+            show_default="score -1",
+        ),
+    ] = None,
     strong: Annotated[
-        float, typer.Option(metavar="SCORE", help="Below it, pictures show hairlines.")
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="The lowest probability listed and drawn. Without calibration: score.",
+            show_default="0.5, or score 0",
+        ),
+    ] = None,
     method: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="voting, greedy, covering, meanshift or soft suppression."
+            metavar="NAME", help="Suppression: voting, greedy, covering, meanshift, soft."
         ),
     ] = "voting",
     overlap: Annotated[
         float | None,
         typer.Option(
-            metavar="SHARE", help="Allowed between two objects.", show_default="the method's"
+            metavar="SHARE",
+            help="Overlap allowed between two objects.",
+            show_default="the method's",
         ),
     ] = None,
     cores: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Cores to use.", show_default="all")
     ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            metavar="MIB",
+            help="For all cores together.",
+            show_default="half of what is free",
+        ),
+    ] = None,
     cluster: Cluster = None,
     shard: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Many images: one file for each N of them."),
+        typer.Option(min=1, metavar="N", help="For many images: one file for each N."),
     ] = None,
     retry_failed: Annotated[
         bool,
-        typer.Option("--retry-failed", metavar="", help="Look again where a run failed."),
+        typer.Option("--retry-failed", metavar="", help="Try the failed images of a run again."),
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", metavar="", help="Only say what failed.")
+        bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")
     ] = False,
 ) -> int:
-    """Look for objects, and say which part of each is visible.
+    """Find objects, and say which part of each is visible.
 
     MODEL is a file, or a class that ships with halfseen: see `halfseen
-    models`. Without -o or --json the objects found are listed; with -o,
-    writes FOLDER/detections.jsonl (or another format) and FOLDER/pictures.
-    An image that cannot be read is named, and the others go on; the exit
-    code is then 1. Photographs are first turned upright, as the camera noted
-    on them; boxes are in pixels of the upright picture.
+    models`. Without -o or --json the probable objects are listed; with -o,
+    they are drawn in FOLDER/pictures, and all are written to
+    FOLDER/detections.jsonl (or another format). An object that two classes
+    claim is reported as the more probable one.
+    An image that cannot be read is named and skipped; the exit code is
+    then 1. Photographs are first turned upright by their EXIF
+    tag; boxes are in pixels of the upright picture.
 
-    With --shard, writes FOLDER/shards instead: after a kill, or Ctrl-C, the
-    same command goes on, and no image is lost or done twice. A .txt file is a
+    With --shard, writes FOLDER/shards instead: after a kill or Ctrl-C the
+    same command resumes, and no image is lost or done twice. A .txt file is a
     list of images, one a line.
 
     [bold]Examples[/bold]
       halfseen detect car photo.jpg
-      halfseen detect car+masks photo.jpg -o found
-      halfseen detect all holiday/ 'more/*.png' -o found
+      halfseen detect car.fast photo.jpg
+      halfseen detect all holiday/ 'more/*.png' -o found --compare
       halfseen detect mug.safetensors photo.jpg --json | jq .detections
       halfseen detect car s3://bucket/photos -o found --shard 1000
     """
+    from halfseen.compute.memory import MIB, MemoryBudget
+    from halfseen.studies.photos import Drawing, PhotoDetector, PhotoSettings, picture_paths
+
+    budget = None if memory is None else int(memory * MIB)
     report = Report(quiet)
-    settings = {} if overlap is None else {"overlap": overlap}
-    if shard is not None or retry_failed or file_format is FileFormat.parquet:
+    suppression = {} if overlap is None else {"overlap": overlap}
+    settings = PhotoSettings(threshold, method, suppression, explain, every_class)
+    if shard is not None or retry_failed or FORMATS[file_format].write is None:
         from halfseen.cli.collection import Request, detect_collection
 
         if out is None or json or pictures:
             raise SettingsError("--shard and parquet write files to a folder, -o, without pictures")
-        names, detector = _detector(model, method, settings)
-        look = Look(detector, threshold, method, settings, explain, strong)
-        request = Request(names, images, file_format.value, shard or 1000)
-        return detect_collection(look, request, out, retry_failed, cores, cluster, report)
+        names, detector = _detector(model, settings, report)
+        request = Request(names, images, file_format.value, shard or 1000, out, retry_failed)
+        detect = PhotoDetector(detector, settings, MemoryBudget(budget, processes=True))
+        return detect_collection(detect, request, cores, cluster, report)
     photos = _list(images)
-    _, detector = _detector(model, method, settings)
-    look = Look(detector, threshold, method, settings, explain, strong)
-    results: Format | None = None
-    if out is not None:
-        if file_format in (FileFormat.coco, FileFormat.voc):
-            _check_names(photos, file_format.value)
-        results = _open(out, file_format.value, sorted({m.label for m in detector.models}))
-        if pictures is not False:
-            look.pictures = _picture_names(photos, out.absolute() / "pictures")
-    try:
-        failed, objects = _run(look, photos, results, json, cores, cluster, report)
-    except BaseException:
-        if results is not None:
-            results.abandon()
-        raise
+    _, detector = _detector(model, settings, report)
+    _check_level("--strong", strong, detector)
+    labels = sorted({model.label for model in detector.models})
+    if out is not None and file_format in ("coco", "voc"):
+        _check_names(photos, file_format.value)
+    if out is not None and pictures is not False:
+        paths = picture_paths(photos, out.absolute() / "pictures")
+        settings = replace(settings, drawing=Drawing(paths, strong, everything, compare))
+    files = [] if out is None else [out / name for name in FORMATS[file_format].names(labels)]
+    with _open(out, file_format.value, files, labels) as add:
+
+        def show(result: ImageResult) -> None:
+            add(result)
+            if json:
+                print(result.line(), flush=True)
+            elif out is None:
+                _list_objects(result, strong, everything)
+
+        detect = PhotoDetector(detector, settings, MemoryBudget(budget))
+        failed, objects, weak = _run(detect, photos, show, strong, cores, cluster, report)
     report.say(
-        f"{len(photos)} images, {objects} objects" + (f", {failed} failed" if failed else "")
+        f"{count(len(photos), 'image')}, {count(objects, 'object')}"
+        + (f", {weak} less probable" if weak else "")
+        + (f", {failed} failed" if failed else "")
     )
-    for path in [] if results is None else results.close():
+    for path in files:
         report.wrote(path)
-    if look.pictures and out is not None and (out / "pictures").exists():
+    if out is not None and settings.drawing.paths and (out / "pictures").exists():
         report.wrote(out / "pictures")
     return 1 if failed else 0
 
 
 def _run(
-    look: Look, photos: Sequence[Photo], results: Format | None, json: bool, cores: int | None,
-    cluster: str | None, report: Report,
-) -> tuple[int, int]:  # fmt: skip
-    """How many images failed, and how many objects were found."""
-    from halfseen.compute import map_images
+    detect: PhotoDetector, photos: Sequence[Photo], show: Add, strong: float | None,
+    cores: int | None, cluster: str | None, report: Report,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Detect in all photos; return how many failed, and the numbers of strong and weak objects."""
+    from halfseen.compute.map import map_images
+    from halfseen.report import words
 
-    failed = objects = 0
+    failed = objects = weak = 0
     with report.progress("detecting", len(photos)) as advance, report.compiling():
-        for found in map_images(look, photos, cores, advance, cluster, look.lost):
-            if found.detections is None:
+        for result in map_images(detect, photos, cores, advance, cluster, detect.lost):
+            if result.error:
                 failed += 1
-                report.fail(found.error)
-            else:
-                objects += len(found.detections)
-            if results is not None:
-                results.add(found)
-            if json:
-                print(found.line(), flush=True)
-            elif results is None:
-                _list_objects(found, look.strong)
-    return failed, objects
+                report.fail(result.error)
+            if result.detections is not None:
+                sure = int(words.strong(result.detections, strong).sum())
+                objects += sure
+                weak += len(result.detections) - sure
+            show(result)
+    return failed, objects, weak
 
 
-def _list_objects(found: Found, strong: float) -> None:
-    """The image and what is surely in it, for a person to read."""
-    if found.detections is None:
+@contextmanager
+def _open(out: Path | None, name: str, files: list[Path], labels: list[str]) -> Iterator[Add]:
+    """Open the files of a format in a folder; without a folder, results are not written."""
+    if out is None:
+        yield lambda _: None
         return
-    sure = found.detections[found.detections.score >= strong]
-    weak = len(found.detections) - len(sure)
-    print(
-        f"{found.name}: {len(found.detections)} objects"
-        + (f", {weak} of them weak and not listed" if weak else "")
-    )
-    likely = [math.nan] * len(sure) if sure.probability is None else sure.probability
-    for label, score, known, seen, box in zip(
-        sure.label, sure.score, likely, sure.visible_fraction, sure.visible, strict=True
-    ):
-        place = " ".join(f"{value:5.0f}" for value in box)
-        told = "" if math.isnan(known) else f"{known:4.0%} likely"
-        sureness = "" if sure.probability is None else f"  {told:11}"
-        print(f"  {label:12} {score:6.2f}{sureness}  {seen:4.0%} seen  at {place}", flush=True)
-
-
-class Look:
-    """Looks at one image and draws what is found. Called from several threads or machines."""
-
-    def __init__(
-        self, detector: Detector, threshold: float, method: str, settings: dict[str, Any],
-        explain: bool, strong: float,
-    ) -> None:  # fmt: skip
-        self.detector = detector
-        self.threshold = threshold
-        self.method = method
-        self.settings = settings
-        self.explain = explain
-        self.strong = strong
-        self.pictures: dict[str, Path] = {}
-
-    def __call__(self, photo: Photo) -> Found:
-        from halfseen.cli.formats import Found
-
+    write = FORMATS[name].write
+    assert write is not None
+    with ExitStack() as stack:
         try:
-            return self._look(photo)
-        except SettingsError:
-            raise
-        except HalfseenError as error:
-            return Found(photo.name, None, str(error))
-        except Exception as error:
-            # One image must not end the work on the others, whatever it does to us.
-            if os.environ.get("HALFSEEN_DEBUG"):
-                raise
-            return Found(photo.name, None, f"{photo}: {type(error).__name__}: {error}")
+            out.mkdir(parents=True, exist_ok=True)
+            write_one = stack.enter_context(write(files, labels))
+        except OSError as error:
+            raise SettingsError(f"{out}: cannot write results there: {error.strerror}") from None
 
-    def lost(self, photo: Photo) -> Found:
-        """For an image that no worker survived."""
-        from halfseen.cli.formats import Found
+        def add(result: ImageResult) -> None:
+            with _full(out):
+                write_one(result)
 
-        return Found(photo.name, None, f"{photo}: every worker that took it died")
-
-    def _look(self, photo: Photo) -> Found:
-        from halfseen.cli.formats import Found
-        from halfseen.data.image import write_image
-        from halfseen.view.draw import draw_detections
-        from halfseen.view.records import records
-
-        image = photo.pixels()
-        kept, candidates, choice = self.detector.choose(
-            image, self.threshold, self.method, **self.settings
-        )
-        suppressed: list[dict[str, Any]] = []
-        if self.explain:
-            if any(model.head is not None for model in self.detector.models):
-                # The same, with the masks of what was suppressed.
-                candidates = self.detector.candidates(image, self.threshold)
-                candidates = _with_kept(candidates, kept, choice.indices)
-            place = {int(index): k for k, index in enumerate(choice.indices)}
-            for i, record in enumerate(records(candidates)):
-                if i not in place:
-                    reason = choice.why(i)
-                    by = None if reason.by is None else place[reason.by]
-                    suppressed.append({**record, "by": by, "overlap": round(reason.overlap, 4)})
-        if self.pictures:
-            shown = (candidates, choice) if self.explain else (kept, None)
-            picture = draw_detections(image, shown[0], explain=shown[1], strong=self.strong)
-            self.pictures[photo.name].parent.mkdir(parents=True, exist_ok=True)
-            write_image(self.pictures[photo.name], picture)
-        return Found(photo.name, kept, suppressed=tuple(suppressed))
+        yield add
+        with _full(out):
+            stack.close()
 
 
-def _with_kept(candidates: Detections, kept: Detections, indices: NDArray[np.int64]) -> Detections:
-    """The candidates, with what was kept of them as it is reported: its boxes and its figure."""
-    import numpy as np
+@contextmanager
+def _full(out: Path) -> Iterator[None]:
+    """Turn an error in writing, such as a full disk, into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise HalfseenError(
+            f"{out}: cannot write results: {error.strerror or error}; make room, then give the "
+            "same command"
+        ) from None
 
-    if kept.figure is not None:
-        candidates = replace(candidates, figure=candidates.visibility)
-    order = np.arange(len(candidates))
-    order[indices] = len(candidates) + np.arange(len(kept))
-    return type(kept).concatenate([candidates, kept])[order]
+
+def _list_objects(result: ImageResult, strong: float | None, everything: bool) -> None:
+    """Print an image and its strong detections, or all of them, for a person to read."""
+    from halfseen.report import words
+
+    found = result.detections
+    if found is None:
+        return
+    sure = words.strong(found, strong)
+    weak = int((~sure).sum())
+    line = f"{result.name}: {count(int(sure.sum()), 'object')}"
+    if weak:
+        line += f", {weak} less probable" + ("" if everything else " (--all lists them)")
+    show(line)
+    for i in [*sure.nonzero()[0], *((~sure).nonzero()[0] if everything else ())]:
+        place = " ".join(f"{value:.0f}" for value in found.visible[i])
+        show(f"  {words.describe(found, int(i)):34} at {place}")
 
 
 def _list(words: list[str]) -> list[Photo]:
@@ -293,8 +288,8 @@ def _list(words: list[str]) -> list[Photo]:
 
 
 def _check_names(photos: Sequence[Photo], name: str) -> None:
-    """COCO and VOC know an image by its file name alone, and COCO by its number if it has one."""
-    from halfseen.cli.formats import image_id
+    """Refuse photos of one name: COCO and VOC know an image by its file name or number alone."""
+    from halfseen.collection.writers import image_id
 
     known: dict[int | str, Photo] = {}
     for photo in photos:
@@ -313,41 +308,27 @@ def _check_names(photos: Sequence[Photo], name: str) -> None:
         known[key] = photo
 
 
-def _detector(model: str, method: str, settings: dict[str, Any]) -> tuple[list[str], Detector]:
-    """The models' names and their detector, after all that was asked of it has been checked."""
+def _detector(model: str, settings: PhotoSettings, report: Report) -> tuple[list[str], Detector]:
+    """Return the models' names and their detector, after the settings have been checked."""
     from halfseen.detections import Detections
-    from halfseen.infer.detector import Detector
     from halfseen.model.store import load
-    from halfseen.suppress import suppress
+    from halfseen.refine.detector import Detector
+    from halfseen.suppression import suppress
 
-    suppress(Detections.empty((1, 1)), method, **settings)
-    names = name_models([model])
-    return names, Detector([load(name) for name in names])
-
-
-def _open(out: Path, name: str, labels: list[str]) -> Format:
-    from halfseen.cli.formats import FORMATS
-
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        return FORMATS[name](out, labels)
-    except OSError as error:
-        raise SettingsError(f"{out}: cannot write results there: {error.strerror}") from None
+    suppress(Detections.empty((1, 1)), settings.method, **settings.settings)
+    names = name_models([model], report.say)
+    detector = Detector([load(name) for name in names])
+    _check_level("--threshold", settings.threshold, detector)
+    return names, detector
 
 
-def _picture_names(photos: Sequence[Photo], folder: Path) -> dict[str, Path]:
-    """A picture for each image, in the same folders below `folder`, no two of the same name."""
-    # As absolute paths no name, not even one in an archive, leads up and out of the folder.
-    places = {p.name: Path(os.path.abspath(p.name.replace("://", "/"))) for p in photos}
-    above = Path(os.path.commonpath([place.parent for place in places.values()]))
-    names: dict[str, Path] = {}
-    taken: set[Path] = set()
-    for name, place in places.items():
-        copy = folder / place.relative_to(above)
-        suffix = ".png" if copy.suffix.lower() == ".png" else ".jpg"
-        picture = copy.with_suffix(suffix)
-        if picture in taken:
-            picture = copy.with_name(copy.name + suffix)
-        names[name] = picture
-        taken.add(picture)
-    return names
+def _check_level(option: str, level: float | None, detector: Detector) -> None:
+    """Refuse a level that is no number or, of models that are all calibrated, no probability."""
+    if level is None:
+        return
+    if math.isnan(level):
+        raise SettingsError(f"{option} must be a number, found nan")
+    if all(model.calibration for model in detector.models) and not 0 <= level <= 1:
+        raise SettingsError(
+            f"{option} {level:g}: expected a probability from 0 to 1, for the model is calibrated"
+        )

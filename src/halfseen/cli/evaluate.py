@@ -10,36 +10,55 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halfseen.cli.data import Data, Images, Split, open_dataset
+from halfseen.cli.data import Images, Kind, Split, open_dataset
+from halfseen.cli.evaluate_results import Asked, Show, evaluate_files, make_folder, tell_problems
 from halfseen.cli.models import complete_model, name_models
-from halfseen.cli.terminal import Report
-from halfseen.cli.training import Cluster, Cores, Quiet
+from halfseen.cli.options import Cluster, Cores, Quiet
+from halfseen.cli.terminal import Report, show
 from halfseen.errors import HalfseenError, SettingsError
 
 if TYPE_CHECKING:
     from halfseen.data.dataset import Dataset
-    from halfseen.view.evaluation import Conditions, Evaluation, Method
+    from halfseen.studies.evaluate import Conditions, Evaluation, Method
 
 NAME = "evaluate"
-MOST_PROBLEMS = 5  # printed; all of them are in the report
 
 
 def command(
-    models: Annotated[
+    words: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODEL",
-            help="Model files or names, or VOC results files (.txt).",
+            metavar="MODEL... DATA",
+            help="Models (files or names) and annotations; with --truth, any detector's results.",
             autocompletion=complete_model,
         ),
     ],
-    data: Data,
+    truth: Annotated[
+        Path | None,
+        typer.Option(metavar="DATA", help="Annotations of the images of results files."),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT",
+            help="Group objects of results: visible, occluded, truncated, size or crowd.",
+        ),
+    ] = None,
+    boxes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="True boxes to compare results with: whole or visible.",
+            show_default="the format's",
+        ),
+    ] = None,
+    kind: Kind = None,
     split: Split = "val",
     images: Images = None,
     classes: Annotated[
         list[str] | None,
         typer.Option(
-            "--class", metavar="NAME", help="Only this; may be repeated.", show_default="all"
+            "--class", metavar="NAME", help="Only this class; may be repeated.", show_default="all"
         ),
     ] = None,
     out: Annotated[
@@ -51,13 +70,15 @@ def command(
     method: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="voting, greedy, covering, meanshift or soft suppression."
+            metavar="NAME", help="Suppression: voting, greedy, covering, meanshift, soft."
         ),
     ] = "voting",
     overlap: Annotated[
         float | None,
         typer.Option(
-            metavar="SHARE", help="Allowed between two objects.", show_default="the method's"
+            metavar="SHARE",
+            help="Overlap allowed between two objects.",
+            show_default="the method's",
         ),
     ] = None,
     sweep: Annotated[
@@ -66,14 +87,18 @@ def command(
     whole_boxes: Annotated[
         bool,
         typer.Option(
-            "--whole-boxes", metavar="", help="Judge by whole objects' boxes, where known."
+            "--whole-boxes", metavar="", help="Compare with boxes of whole objects, where known."
         ),
     ] = False,
     paper_flags: Annotated[
         bool,
-        typer.Option("--paper-flags", metavar="", help="Models with a mask head without it, too."),
+        typer.Option(
+            "--paper-flags", metavar="", help="Also without mask heads, by the paper's flags."
+        ),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the sweep's textures.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Seed of the textures of the sweep.")
+    ] = 0,
     cores: Cores = None,
     cluster: Cluster = None,
     json: Annotated[
@@ -81,28 +106,44 @@ def command(
     ] = False,
     quiet: Quiet = False,
 ) -> int:
-    """Measure models: AP overall and by what is visible, masks, and a sweep.
+    """Measure models, or any detector's results: AP overall and by visible share.
+
+    With --truth the words are results files: COCO JSON, VOC or MOT text, a
+    folder of KITTI text, CrowdHuman .odgt. They are measured by VOC's, COCO's
+    and CityPersons' rules, overall and --by group, against annotations of any
+    format that `halfseen convert` reads; the first is what others are held to.
 
     Several models of one class are compared side by side; a VIS model is also
     shown with covering suppression, as VIS+NMS. With -o, writes FOLDER/
     report.html (curves, pictures, settings), results.json, results.csv and
-    VOC results files. What cannot be evaluated is named, and the rest goes
-    on; the exit code is then 1.
+    VOC results files. A class that cannot be evaluated is named and
+    skipped; the exit code is then 1.
 
     [bold]Examples[/bold]
       halfseen evaluate car.safetensors VOCdevkit/VOC2012 -o found
       halfseen evaluate bl.safetensors vis.safetensors scenes -o found
-      halfseen evaluate car.safetensors val.json --images val2017 --json
+      halfseen evaluate a.json b.json --truth val.json --by visible -o found
+      halfseen evaluate dets.odgt --truth annotation_val.odgt --by crowd
     """
     from halfseen.evaluate.sweep import SHARES
-    from halfseen.view.evaluation import Conditions, with_paper_flags
-    from halfseen.view.evaluation_files import as_document, as_text, write_files
+    from halfseen.report.files import as_document, as_text, write_files
+    from halfseen.studies.evaluate import Conditions, with_paper_flags
 
     report = Report(quiet)
+    if truth is not None:
+        show = Show(out, json, quiet)
+        question = Asked(tuple(by or ()), boxes, kind, split, images, tuple(classes or ()))
+        return evaluate_files(words, truth, question, show)
+    if by or boxes or kind:
+        raise SettingsError("--by, --boxes and --format are for results files: give --truth DATA")
+    if len(words) < 2:
+        raise SettingsError("expected MODEL... DATA, or results files with --truth DATA")
+    *models, last = words
+    data = Path(last)
     rows = _methods(models, method, overlap, classes)
     rows = with_paper_flags(rows) if paper_flags else rows
     conditions = Conditions(threshold, SHARES if sweep else (), seed, whole_boxes)
-    _make_folder(out)
+    make_folder(out)
     # Workers start in folders of their own.
     dataset = open_dataset(data.absolute() if cluster else data, split, images)
     problems = list(dataset.problems)
@@ -112,7 +153,7 @@ def command(
             evaluations.append(evaluation)
             if not json and not quiet:
                 _print_tables(evaluation)
-    _tell(problems, report)
+    tell_problems(problems, report)
     if not evaluations:
         raise HalfseenError(f"{data}: no class could be evaluated")
     facts = _facts(data, split, dataset, conditions, method)
@@ -133,8 +174,8 @@ def _methods(
 ) -> list[Method]:
     """The rows of the comparison, after all that was asked for has been checked."""
     from halfseen.detections import Detections
-    from halfseen.suppress import suppress
-    from halfseen.view.evaluation import name_methods
+    from halfseen.studies.evaluate import name_methods
+    from halfseen.suppression import suppress
 
     settings = {} if overlap is None else {"overlap": overlap}
     suppress(Detections.empty((1, 1)), suppression, **settings)
@@ -144,22 +185,13 @@ def _methods(
     rows = name_methods(files, suppression, settings)
     if not classes:
         return rows
-    from halfseen.data.dataset import suggest
+    from halfseen.errors import suggest
 
     known = {row.label for row in rows}
     for label in classes:
         if label not in known:
             raise SettingsError(f"no model of class '{label}' was given; {suggest(label, known)}")
     return [row for row in rows if row.label in classes]
-
-
-def _make_folder(out: Path | None) -> None:
-    """Before the long work, not after it."""
-    try:
-        if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SettingsError(f"{out}: cannot write results there: {error.strerror}") from None
 
 
 def _run(
@@ -172,7 +204,7 @@ def _run(
     problems: list[str],
 ) -> Iterator[Evaluation]:
     """The evaluation of each class; a class that has none leaves a line in `problems`."""
-    from halfseen.view.evaluation import evaluate
+    from halfseen.studies.evaluate import evaluate
 
     for label in dict.fromkeys(row.label for row in rows):
         own = [row for row in rows if row.label == label]
@@ -199,18 +231,11 @@ def _print_tables(evaluation: Evaluation) -> None:
         overview(summaries), by_fraction(summaries), what_is_seen(summaries), sweep_table(summaries)
     ):  # fmt: skip
         if table is not None:
-            print(table.text(), end="\n\n")
+            show(table.text() + "\n")
     for name, difference in evaluation.differences.items():
-        print(f"{name} against {evaluation.baseline}: {difference} (95%, bootstrap over images)")
+        show(f"{name} against {evaluation.baseline}: {difference} (95%, bootstrap over images)")
     if evaluation.differences:
         print()
-
-
-def _tell(problems: Sequence[str], report: Report) -> None:
-    for line in problems[:MOST_PROBLEMS]:
-        report.fail(line)
-    if len(problems) > MOST_PROBLEMS:
-        report.fail(f"... and {len(problems) - MOST_PROBLEMS} more like these")
 
 
 def _facts(

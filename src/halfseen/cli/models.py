@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json as text
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from halfseen.cli.terminal import note, show
 from halfseen.errors import ModelError, SettingsError
 
 if TYPE_CHECKING:
@@ -21,47 +22,47 @@ ALL = "all"
 def command(
     json: Annotated[bool, typer.Option("--json", metavar="", help="Print them as JSON.")] = False,
 ) -> int:
-    """List the models that ship with halfseen, with their average precision.
+    r"""List the models that ship with halfseen, with their average precision.
 
-    Each can be named instead of a file, by every command that takes a model;
-    the word `all` stands for all of them together. With `+masks` behind the
-    name they tell which part of an object is hidden, and which is its figure;
-    that takes a little longer.
+    Every command that takes a model takes the name of one instead of a file.
+    `car` is the best that can run here; `all` stands for all classes at once.
+
+      NAME.net   on the blocks of a neural network: finds the most; needs
+                 `pip install "halfseen\[net]"`
+      NAME.fhog  on gradients, with masks: runs everywhere
+      NAME.fast  on gradients, without masks: a little faster
 
     [bold]Examples[/bold]
       halfseen models
       halfseen detect car photo.jpg
-      halfseen detect car+masks photo.jpg
+      halfseen detect car.fast photo.jpg
       halfseen detect all photo.jpg -o found
     """
     from halfseen.evaluate.table import Table
-    from halfseen.model.shipped import MASKS, shipped
+    from halfseen.model.shipped import VARIANTS, find_shipped, shipped
     from halfseen.model.store import load
 
-    models = {name: load(path) for name, path in shipped().items()}
-    masked = {name: load(path) for name, path in shipped(masks=True).items()}
-    rows = [
-        {"class": name, **_described(model), "ap_with_masks": None}
-        for name, model in models.items()
-    ]
-    for row in rows:
-        if other := masked.get(row["class"] + MASKS):
-            row["ap_with_masks"] = _described(other)["ap"]
+    best = {found.name.partition(".")[0]: found for found in find_shipped(ALL)}
+    files = {variant: shipped(variant) for variant in VARIANTS}
+    rows = []
+    for label, named in best.items():
+        row: dict[str, Any] = {"class": label, "best": named.name, **_described(load(named.path))}
+        for variant, paths in files.items():
+            row[f"ap_{variant}"] = _described(load(paths[label]))["ap"] if label in paths else None
+        rows.append(row)
     if json:
         print(text.dumps(rows))
         return 0
-    columns = ("ap", "ap_with_masks")
-    cells = [
-        [row["class"], row["method"], row["components"], *(row[name] for name in columns)]
-        for row in rows
-    ]
-    cells.append(["mean", "", "", *(_mean([row[name] for row in rows]) for name in columns)])
+    columns = [f"ap_{variant}" for variant in VARIANTS]
+    cells = [[row["class"], row["best"], *(row[name] for name in columns)] for row in rows]
+    cells.append(["mean", "", *(_mean([row[name] for row in rows]) for name in columns)])
     tests = sorted({row["tested_on"] for row in rows if row["ap"] is not None})
     notes = [f"AP in percent on {test}, none of which was learnt from." for test in tests]
-    notes.append("Use one: halfseen detect car photo.jpg")
-    notes.append(f"With its mask: halfseen detect car{MASKS} photo.jpg")
-    heading = ["class", "method", "components", "AP", f"AP, {MASKS}"]
-    print(Table(heading, cells, notes=notes).text())
+    notes += sorted({named.note for named in best.values() if named.note})
+    notes.append("Use the best that runs here: halfseen detect car photo.jpg")
+    notes.append("Use another: halfseen detect car.fast photo.jpg")
+    heading = ["class", "best here", *(f"AP, .{variant}" for variant in VARIANTS)]
+    show(Table(heading, cells, notes=notes).text())
     return 0
 
 
@@ -80,28 +81,38 @@ def _described(model: Mixture) -> dict[str, Any]:
     }
 
 
-def name_models(words: Sequence[str]) -> list[str]:
-    """The words with `all` spelt out; SettingsError, with the nearest name, for an unknown one."""
-    from halfseen.model.shipped import MASKS, find_model, shipped
+def name_models(words: Sequence[str], say: Callable[[str], None] = note) -> list[str]:
+    """The models that words name: files as they are, shipped ones with their variants.
+
+    `all` becomes one for each class. SettingsError, with the nearest name, for an unknown one.
+
+    say  is called once with each note: a better variant that cannot run here, or an old name
+    """
+    from halfseen.model.shipped import find_model, find_shipped
 
     named: list[str] = []
-    for word in words:
-        every = {ALL: False, ALL + MASKS: True}
-        if word in every and not os.path.isfile(word):
-            named += list(shipped(masks=every[word]))
-        else:
-            named.append(word)
+    notes: dict[str, None] = {}
     try:
-        for word in named:
-            find_model(word)
+        for word in words:
+            found = [] if os.path.isfile(word) else find_shipped(word)
+            named += [model.name for model in found]
+            notes |= dict.fromkeys(model.note for model in found if model.note)
+            if not found:
+                find_model(word)
+                named.append(word)
     except ModelError as error:
         raise SettingsError(str(error)) from None
+    for line in notes:
+        say(line)
     return named
 
 
 def complete_model(incomplete: str) -> list[str]:
-    """Shipped models, model files, and folders that may hold some, that begin so: for the shell."""
-    from halfseen.model.shipped import MASKS, shipped
+    """Shipped models, model files, and folders that may hold some, that begin so: for the shell.
+
+    Variants are offered once a class has been typed.
+    """
+    from halfseen.model.shipped import VARIANTS, models
 
     folder, start = os.path.split(incomplete)
     try:
@@ -110,6 +121,8 @@ def complete_model(incomplete: str) -> list[str]:
         return []
     found = [os.path.join(folder, name) for name in names if name.startswith(start)]
     folders = [os.path.join(path, "") for path in found if os.path.isdir(path)]
-    words = (*shipped(), ALL, *shipped(masks=True), ALL + MASKS)
-    own = [] if folder else [word for word in words if word.startswith(start)]
+    words = [*models(), ALL, *(f"{ALL}.{variant}" for variant in VARIANTS)]
+    classes = [word for word in words if "." not in word]
+    offered = [word for word in words if word.split(".")[0] == start.split(".")[0]]
+    own = [] if folder else [w for w in dict.fromkeys(classes + offered) if w.startswith(start)]
     return own + [path for path in found if path.endswith(".safetensors")] + folders

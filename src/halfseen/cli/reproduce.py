@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halfseen.cli.options import Cluster, Cores, Preset, PresetOption, Quiet, Seed
 from halfseen.cli.terminal import Advance, Report
-from halfseen.cli.training import Cluster, Cores, Preset, PresetOption, Quiet, Seed
 from halfseen.errors import ClusterError, HalfseenError
 
 if TYPE_CHECKING:
-    from halfseen.learn.trainer import Round
+    from halfseen.learn.state import Round
     from halfseen.model.mixture import Method
-    from halfseen.reproduce import Study
+    from halfseen.studies.reproduce import Study
 
 NAME = "reproduce"
 
@@ -24,7 +24,8 @@ NAME = "reproduce"
 def command(
     devkit: Annotated[Path, typer.Argument(metavar="VOCDEVKIT", help="A VOC folder.")],
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="FOLDER", help="Where all is kept.")
+        Path,
+        typer.Option("-o", "--out", metavar="FOLDER", help="Where to keep models and results."),
     ] = Path("reproduction"),
     train_split: Annotated[
         str, typer.Option("--train", metavar="NAME", help="Split or file of ids.")
@@ -48,7 +49,7 @@ def command(
     """Train and test BL, BLT and VIS as the paper does, class by class.
 
     Every model and every run of images is kept in FOLDER as soon as it is
-    done: after a kill the same command goes on. VOC 2010's test annotations
+    done: after a kill the same command resumes. VOC 2010's test annotations
     were never published, so this trains on one split and tests on another.
 
     [bold]Examples[/bold]
@@ -56,8 +57,8 @@ def command(
       halfseen reproduce VOCdevkit/VOC2010 --class car --class bus --preset paper
     """
     from halfseen.data.voc import read_voc
-    from halfseen.paper import CLASSES
-    from halfseen.reproduce import Study, claim, detect_all, score_all, table, train_class
+    from halfseen.studies.paper import CLASSES
+    from halfseen.studies.reproduce import Study, claim, detect_all, score_all, table, train_class
 
     report = Report(quiet)
     if cluster:

@@ -15,6 +15,8 @@ NAME = "scenes"
 
 
 class ImageFormat(StrEnum):
+    """How images are stored."""
+
     png = "png"
     jpg = "jpg"
 
@@ -26,19 +28,19 @@ def command(
         int, typer.Option(min=0, metavar="N", help="The same seed gives the same scenes.")
     ] = 1,
     split: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the list of these images.")
+        str, typer.Option(metavar="NAME", help="Name of the list of these images.")
     ] = "train",
     classes: Annotated[
         list[str] | None,
         typer.Option(
-            "--class", metavar="NAME", help="Draw it; may be repeated.", show_default="all"
+            "--class", metavar="NAME", help="A class to draw; may be repeated.", show_default="all"
         ),
     ] = None,
     width: Annotated[
-        int, typer.Option(min=96, max=4096, metavar="PIXELS", help="96 to 4096.")
+        int, typer.Option(min=96, max=4096, metavar="PIXELS", help="From 96 to 4096.")
     ] = 500,
     height: Annotated[
-        int, typer.Option(min=96, max=4096, metavar="PIXELS", help="96 to 4096.")
+        int, typer.Option(min=96, max=4096, metavar="PIXELS", help="From 96 to 4096.")
     ] = 375,
     images: Annotated[ImageFormat, typer.Option(help="Format of the pictures.")] = ImageFormat.png,
     json: Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from halfseen.cli.terminal import Report
-from halfseen.errors import SettingsError
+from halfseen.errors import SettingsError, install
 
 NAME = "serve"
 
@@ -23,7 +23,7 @@ def command(
     ] = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="0 takes any that is free.")
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 takes a free one.")
     ] = 8000,
     workers: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Threads.", show_default="all cores")
@@ -35,11 +35,11 @@ def command(
         bool, typer.Option("-q", "--quiet", metavar="", help="Print only the page's address.")
     ] = False,
 ) -> int:
-    """Show a web page: cover an object and watch what each method sees of it.
+    r"""Show a web page: cover an object and watch what each method finds.
 
     Listens on this machine alone unless another address is given. Models of
     one class and different methods (BL, BLT, VIS) are compared side by side.
-    Needs the extra: pip install 'halfseen\\[web]'.
+    Needs the extra: pip install 'halfseen\[web]'.
 
     [bold]Examples[/bold]
       halfseen serve --open
@@ -47,11 +47,11 @@ def command(
     """
     report = Report(quiet)
     try:
-        from halfseen.view.guard import ServeLimits
-        from halfseen.view.server import is_local, serve
+        from halfseen.web.guard import ServeLimits
+        from halfseen.web.server import is_local, serve
     except ModuleNotFoundError as error:
-        raise SettingsError(f"the page needs {error.name}: pip install 'halfseen[web]'") from None
-    from halfseen.view.catalogue import find_sets
+        raise SettingsError(f"the page needs {error.name}: {install('web')}") from None
+    from halfseen.web.catalogue import find_sets
 
     sets = find_sets(models or [])
     limits = ServeLimits() if workers is None else ServeLimits(workers=workers)

@@ -18,11 +18,20 @@ def command(
     source: Annotated[Path, typer.Argument(metavar="RESULTS", help="A COCO results file (JSON).")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="Where to write.")],
     overlap: Annotated[
-        float, typer.Option(metavar="SHARE", help="Allowed between two objects, 0 to 1.")
+        float, typer.Option(metavar="SHARE", help="Overlap allowed between two objects, 0 to 1.")
     ] = 0.5,
     method: Annotated[
         str, typer.Option(metavar="NAME", help="covering, greedy, voting, meanshift or soft.")
     ] = "covering",
+    measure: Annotated[
+        str, typer.Option(metavar="NAME", help="Of overlap: iou, smaller, lower or box.")
+    ] = "iou",
+    scale: Annotated[
+        str, typer.Option(metavar="NAME", help="Of scores: probability, logit or margin.")
+    ] = "probability",
+    groups: Annotated[
+        str, typer.Option(metavar="NAME", help="Who excludes whom: class (its own) or all.")
+    ] = "class",
     keep_scores: Annotated[
         bool,
         typer.Option("--keep-scores", metavar="", help="Leave scores as they are."),
@@ -37,14 +46,14 @@ def command(
     """Remove the duplicates from another detector's COCO results.
 
     Each image and category by itself, by the masks of the results, or their
-    boxes where there are none. The covering method is exact, and lets objects
+    boxes where there are none. Overlaps are exact. The covering method is exact, and lets objects
     stand close as long as what is visible of them is apart. Scores become
     ranks: an object that others mostly cover counts less.
 
     [bold]Example[/bold]
       halfseen suppress results.json -o kept.json --overlap 0.5
     """
-    from halfseen.suppress.results import suppress_file
+    from halfseen.suppression.results import suppress_file
 
     if not source.is_file():
         raise SettingsError(f"{source}: no such file")
@@ -53,7 +62,15 @@ def command(
     report = Report(quiet)
     with report.compiling(), report.progress("suppressing") as advance:
         before, after = suppress_file(
-            source, out, progress=advance, overlap=overlap, method=method, rescore=not keep_scores
+            source,
+            out,
+            progress=advance,
+            rescore=not keep_scores,
+            method=method,
+            overlap=overlap,
+            scale=scale,
+            groups=groups,
+            **({} if method == "meanshift" else {"measure": measure}),
         )
     if json:
         print(text.dumps({"file": str(out), "results": before, "kept": after}))

@@ -1,4 +1,4 @@
-"""What commands print, and where: results on stdout, everything about the run on stderr."""
+"""The terminal: results go to stdout, everything about the run to stderr."""
 
 from __future__ import annotations
 
@@ -13,19 +13,39 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+def printable(text: str) -> str:
+    """Escape what a terminal might obey or cannot show, such as escape sequences in labels."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def show(text: str) -> None:
+    """Print a result for a person to read; names in it cannot command the terminal."""
+    print("\n".join(map(printable, text.split("\n"))), flush=True)
+
+
+def count(number: int, noun: str) -> str:
+    """A number of things: "1 image", "2 images", "no image"."""
+    return f"{number or 'no'} {noun}{'s' if number > 1 else ''}"
+
+
 def complain(line: str) -> None:
-    """One line about what went wrong."""
-    print(f"halfseen: {line}", file=sys.stderr)
+    """Print one line about what went wrong."""
+    print(f"halfseen: {printable(line)}", file=sys.stderr)
+
+
+def note(line: str) -> None:
+    """Print one line about the run."""
+    print(printable(line), file=sys.stderr)
 
 
 class Advance(Protocol):
-    """Moves a bar: how many are done and, where it was not known before, how many there are."""
+    """Move a bar: how many are done and, where it was not known before, how many there are."""
 
     def __call__(self, done: int, total: int | None = None) -> None: ...
 
 
 class Report:
-    """What a command says of its run. Quiet keeps only what went wrong."""
+    """Lines and bars about a command's run. `quiet` keeps only what went wrong."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -33,19 +53,21 @@ class Report:
 
     def say(self, line: str) -> None:
         if not self.quiet:
-            self._print(line)
+            self._print("\n".join(map(printable, line.split("\n"))))
 
     def fail(self, line: str) -> None:
-        self._print(f"failed: {line}")
+        self._print(printable(f"failed: {line}"))
 
     def wrote(self, path: Path, more: str = "") -> None:
-        """Names a file or folder that was written; on a terminal its name is a link."""
+        """Name a file or folder that was written; on a terminal its name is a link."""
         if self.quiet:
             return
         from rich.text import Text
 
         link = f"link {path.absolute().as_uri()}"
-        self._print(Text.assemble("wrote ", (str(path), link), f" {more}" if more else ""))
+        self._print(
+            Text.assemble("wrote ", (printable(str(path)), link), f" {more}" if more else "")
+        )
 
     def _print(self, line: str | Text) -> None:
         # Above the bar, where there is one: it redraws itself below.
@@ -62,21 +84,21 @@ class Report:
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
-        """Says, once, that kernels are being compiled, if and when they are."""
-        from halfseen.compilation import on_compile
+        """Say, once, that kernels are being compiled, if and when they are."""
+        from halfseen.compute.kernels_cache import on_compile
 
-        def tell(place: Path | None) -> None:
-            where = f" in {place}, because no usual place can be written" if place else ""
+        def announce(folder: Path | None) -> None:
+            where = f" in {folder}, because no other folder can be written" if folder else ""
             self.say(f"compiling kernels, once: they are kept{where}")
 
-        with on_compile(tell):
+        with on_compile(announce):
             yield
 
     @contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator[Advance]:
-        """A bar with the time left, on a terminal; nothing elsewhere, or when quiet.
+        """Show a bar with the time left, on a terminal; nothing elsewhere, or when quiet.
 
-        Without a total it only shows that work goes on, until `Advance` is told one.
+        Without a total it only shows that work goes on, until `Advance` is given one.
         """
         with self._bars() as bars:
             task = bars.add_task(what, total=total)
@@ -88,14 +110,14 @@ class Report:
 
     @contextmanager
     def steps(self) -> Iterator[Callable[[str, int, int], None]]:
-        """Tells of one step after another: what it is, how much is done, and of how much.
+        """Provide a callback for steps: a step's name, how much of it is done, and of how much.
 
-        On a terminal each has its bar with the time left; elsewhere, a line as it begins.
+        On a terminal each step has its bar with the time left; elsewhere, a line as it begins.
         """
         with self._bars() as bars:
             tasks: dict[str, TaskID] = {}
 
-            def tell(what: str, done: int, total: int) -> None:
+            def advance(what: str, done: int, total: int) -> None:
                 if what not in tasks:
                     for task in tasks.values():
                         bars.update(task, visible=False)
@@ -104,7 +126,7 @@ class Report:
                         self.say(what)
                 bars.update(tasks[what], completed=done, total=total)
 
-            yield tell
+            yield advance
 
     @contextmanager
     def _bars(self) -> Iterator[Progress]:

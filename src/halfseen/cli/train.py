@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as text
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
@@ -14,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfseen.cli.data import Data, Images, Label, Split, open_dataset
-from halfseen.cli.terminal import Report, complain
-from halfseen.cli.training import (
+from halfseen.cli.options import (
     Chosen,
     Cluster,
     Cores,
@@ -29,16 +27,18 @@ from halfseen.cli.training import (
     make_settings,
     tell,
 )
+from halfseen.cli.terminal import Report, complain
 from halfseen.errors import ClusterError, HalfseenError, SettingsError, TrainingError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from halfseen.evaluate.table import Table
+    from halfseen.learn.progress import Progress
     from halfseen.learn.settings import TrainSettings
-    from halfseen.learn.trainer import Round
+    from halfseen.learn.state import Round
 
 NAME = "train"
 LAST = 8  # rounds in the live view
+PART = 0.1  # of a step, between two lines about it
 
 
 def command(
@@ -54,7 +54,7 @@ def command(
     cores: Cores = None,
     cluster: Cluster = None,
     resume: Annotated[
-        bool, typer.Option("--resume", metavar="", help="Go on from the checkpoint.")
+        bool, typer.Option("--resume", metavar="", help="Resume from the checkpoint.")
     ] = False,
     json: Annotated[
         bool, typer.Option("--json", metavar="", help="Print one line of JSON for each round.")
@@ -64,8 +64,8 @@ def command(
     """Learn to detect one class, from boxes alone.
 
     Writes the model and, beside it, pictures of what was learnt. After every
-    round FILE.checkpoint is renewed: whatever stops the training, the same
-    command with --resume goes on, and ends in the same model.
+    round FILE.checkpoint is renewed: if the training is stopped, the same
+    command with --resume continues it, and ends in the same model.
 
     [bold]Examples[/bold]
       halfseen train VOCdevkit/VOC2012 --class car -o car.safetensors
@@ -73,9 +73,9 @@ def command(
       halfseen train scenes --class horse -o horse.safetensors --set updates=2
     """
     from halfseen.learn.check import check
-    from halfseen.learn.trainer import train
+    from halfseen.learn.train import train
     from halfseen.model.store import save
-    from halfseen.view.learnt import write_pictures
+    from halfseen.report.learnt import write_pictures
 
     report = Report(quiet)
     settings = make_settings(preset, method, seed, chosen)
@@ -90,9 +90,9 @@ def command(
     unreadable = set(summary.unreadable)
     dataset = dataset[[i not in unreadable for i in range(len(dataset))]]
     try:
-        with report.compiling(), _view(settings, report, json) as on_round:
+        with report.compiling(), _view(settings, report, json) as on_progress:
             model = train(
-                dataset, label, settings, cores=cores, cluster=cluster, on_round=on_round,
+                dataset, label, settings, cores=cores, cluster=cluster, on_progress=on_progress,
                 save_to=checkpoint, resume=resume,
             )  # fmt: skip
     except KeyboardInterrupt:
@@ -139,38 +139,44 @@ def _check_place(out: Path, checkpoint: Path, resume: bool) -> None:
 @contextmanager
 def _view(
     settings: TrainSettings, report: Report, json: bool
-) -> Iterator[Callable[[Round], None]]:  # fmt: skip
-    """A function that shows each round: a live table on a terminal, else one line a round."""
+) -> Iterator[Callable[[Progress], None]]:
+    """A function that shows progress: a live table on a terminal, else a line for each round."""
     from rich.console import Console
     from rich.live import Live
+    from rich.text import Text
 
-    total = (settings.updates + 1) * settings.rounds
-    begin = time.monotonic()
     rows: list[Round] = []
-    spent: list[float] = []
+    told: dict[str, float] = {}
     console = Console(stderr=True)
     lively = console.is_terminal and not report.quiet and not json
 
-    def show(entry: Round) -> None:
-        nonlocal begin
-        rows.append(entry)
-        spent.append(time.monotonic() - begin)
-        begin = time.monotonic()
-        done = entry.stage * settings.rounds + entry.round + 1
-        # The first round also read the images. Later ones are alike; converged mining spares some.
-        typical = sorted(spent[1:] or spent)[len(spent[1:] or spent) // 2]
-        left = f"at most {duration(typical * (total - done))} left" if done < total else "done"
+    def show(progress: Progress) -> None:
+        if progress.round is not None:
+            rows.append(progress.round)
         if json:
-            print(text.dumps(asdict(entry)), flush=True)
+            if progress.round is not None:
+                print(text.dumps(asdict(progress.round)), flush=True)
         elif lively:
-            live.update(_table(rows, settings, left), refresh=True)
-        else:
-            report.say(f"{_line(entry, settings)}; {left}")
+            table = _table(rows, settings).text(console.width)
+            live.update(Text(f"{table}\n{_status(progress)}"), refresh=True)
+        elif progress.round is not None:
+            report.say(f"{_line(progress.round, settings)}; {_left(progress)}")
+        elif rows and progress.share - told.get(progress.step, -1.0) >= PART:
+            told[progress.step] = progress.share
+            report.say(_status(progress))
 
     report.say("computing features")
     live = Live(console=console, auto_refresh=False)
     with live if lively else nullcontext():
         yield show
+
+
+def _left(progress: Progress) -> str:
+    return f"at most {duration(progress.left)} left" if progress.left > 0 else "done"
+
+
+def _status(progress: Progress) -> str:
+    return f"{progress.step}: {progress.share:.0%}; {_left(progress)}"
 
 
 def _numbers(values: tuple[float, ...]) -> str:
@@ -185,21 +191,23 @@ def _line(entry: Round, settings: TrainSettings) -> str:
     )
 
 
-def _table(rows: list[Round], settings: TrainSettings, left: str) -> Table:
-    from rich.table import Table
+def _table(rows: list[Round], settings: TrainSettings) -> Table:
+    from halfseen.evaluate.table import Table
 
-    table = Table(caption=left, caption_justify="left", header_style="bold")
     columns = ("update", "round", "energy", "u", "u_t", "hidden", "false positives")
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=name not in ("u", "u_t"))
-    for entry in rows[-LAST:]:
-        table.add_row(
-            f"{entry.stage}/{settings.updates}",
-            f"{entry.round + 1}/{settings.rounds}",
-            f"{entry.energy:.2f}",
-            _numbers(entry.u),
-            _numbers(entry.u_t),
-            f"{entry.hidden_share:.1%}",
-            str(entry.found),
-        )
-    return table
+    return Table(
+        columns,
+        [
+            (
+                f"{entry.stage}/{settings.updates}",
+                f"{entry.round + 1}/{settings.rounds}",
+                entry.energy,
+                _numbers(entry.u),
+                _numbers(entry.u_t),
+                f"{entry.hidden_share:.1%}",
+                entry.found,
+            )
+            for entry in rows[-LAST:]
+        ],
+        digits=2,
+    )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfseen.cli.data import Data, Images, Label, Split, open_dataset
-from halfseen.cli.terminal import Report, complain
-from halfseen.cli.training import (
+from halfseen.cli.options import (
     Chosen,
     Cluster,
     Cores,
@@ -21,6 +20,7 @@ from halfseen.cli.training import (
     Seed,
     make_settings,
 )
+from halfseen.cli.terminal import Report, complain
 from halfseen.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def command(
     split: Split = "train",
     images: Images = None,
     folds: Annotated[
-        int, typer.Option(min=2, max=20, metavar="N", help="Parts, each held out once.")
+        int, typer.Option(min=2, max=20, metavar="N", help="Number of folds, each held out once.")
     ] = 3,
     most: Annotated[
         int | None,
@@ -54,7 +54,7 @@ def command(
         str | None, typer.Option(metavar="A,B,...", help="Overlaps of suppression to try.")
     ] = None,
     threshold: Annotated[
-        float, typer.Option(metavar="SCORE", help="The lowest score that is judged.")
+        float, typer.Option(metavar="SCORE", help="The lowest score that counts.")
     ] = -1.0,
     preset: PresetOption = Preset.default,
     seed: Seed = 0,
@@ -70,7 +70,7 @@ def command(
 
     The paper's way: lambda on the baseline, then the overlap of greedy
     suppression, then alpha with visibility, then the overlap of covering
-    suppression; each by AP on held-out images. Run it again to go on after
+    suppression; each by AP on held-out images. Run it again to resume after
     an interruption, or with more values.
 
     [bold]Examples[/bold]
@@ -78,7 +78,7 @@ def command(
       halfseen tune scenes --class car -o tuning --folds 2 --most 100 --set updates=1
     """
     from halfseen.learn.tuning import STEPS, Step, TuneSettings, tune
-    from halfseen.view.tuning import as_table, write_plot
+    from halfseen.report.tuning import as_table, write_plot
 
     report = Report(quiet)
     settings = make_settings(preset, MethodName.VIS, seed, chosen)
@@ -138,4 +138,5 @@ def _take(dataset: Dataset, label: str, most: int | None, seed: int) -> Dataset:
     has = np.array([bool((truth.label == label).any()) for truth in dataset])
     with_it, without = (random.permutation(np.flatnonzero(m)) for m in (has, ~has))
     half = max(min(len(with_it), most // 2), most - len(without))
-    return dataset[np.sort(np.concatenate([with_it[:half], without[: most - half]]))]
+    chosen: Dataset = dataset[np.sort(np.concatenate([with_it[:half], without[: most - half]]))]
+    return chosen

@@ -1,4 +1,4 @@
-"""A run over a collection: shard after shard, stopped and gone on with at any moment."""
+"""A run over a collection: shard after shard, which may stop and go on at any moment."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from halfseen.collection.journal import Journal
 from halfseen.collection.photo import Photo
-from halfseen.collection.shards import Record
-from halfseen.compute import map_images
+from halfseen.collection.result import Record
+from halfseen.compute.map import map_images
 from halfseen.data.files import open_atomically
 from halfseen.errors import HalfseenError
 
@@ -44,7 +44,7 @@ class Summary:
 
 @dataclass
 class Job:
-    """A shard to be made: the images to look at, and the records, None where one is to come."""
+    """A shard to be made: its photos, and their records, None where one is to come."""
 
     shard: int
     photos: list[Photo]
@@ -55,15 +55,15 @@ class Job:
 
 
 class Stop:
-    """Whether to stop after the present shard. Set from a signal or another thread."""
+    """Whether to stop after the current shard. Set by a signal or another thread."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
 
 
 def run_collection(
     journal: Journal,
-    look: Callable[[Photo], Record],
+    record: Callable[[Photo], Record],
     *,
     retry_failed: bool = False,
     cores: int | None = None,
@@ -72,13 +72,13 @@ def run_collection(
     on_failed: Callable[[str], None] | None = None,
     stop: Stop | None = None,
 ) -> Summary:
-    """Looks at every image that has no result yet, and writes the shards.
+    """Make the record of every image that has none yet, and write the shards.
 
-    look          gives the record of an image; it must not raise for a bad one
-    retry_failed  look again at the images whose record is an error
+    record        returns the record of an image; it must not raise for a bad one
+    retry_failed  also repeat images whose record is an error
     on_done       called with the images done so far, earlier runs included
     on_failed     called with the reason for each image that fails now
-    stop          asks to end after the present shard
+    stop          requests to end after the current shard
 
     Memory holds one shard and a bounded number of images, whatever the number of all. What is left
     in the folder beside the shards: failed.jsonl, the failed images with their reasons, and
@@ -92,24 +92,21 @@ def run_collection(
             yield from [job.photos[n] for n in job.missing]
 
     done = sum(note.images - note.failed * retry_failed for note in journal.notes.values())
-    # A generator may have work ahead of it, which ends when it is closed.
-    with closing(
-        map_images(
-            look, photos(), cores, None, cluster, _lost, processes=journal.images >= MANY
-        )
-    ) as results:  # type: ignore[type-var]  # fmt: skip
-        for record in results:
+    processes = journal.images >= MANY
+    results = map_images(record, photos(), cores, None, cluster, _lost, processes=processes)
+    with closing(results):  # type: ignore[type-var]  # a generator, which may have work ahead
+        for result in results:
             job = waiting[0]
-            job.records[job.missing.popleft()] = record
+            job.records[job.missing.popleft()] = result
             done += 1
             if on_done is not None:
                 on_done(done)
-            if on_failed is not None and "error" in record:
-                on_failed(record["error"])
+            if on_failed is not None and "error" in result:
+                on_failed(result["error"])
             if not job.missing:
                 journal.write(job.shard, [r for r in job.records if r is not None])
                 waiting.popleft()
-                if stop is not None and stop.asked:
+                if stop is not None and stop.requested:
                     break
     return _summarise(journal)
 
@@ -155,16 +152,16 @@ def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
 
 @contextmanager
 def interrupts() -> Iterator[Stop]:
-    """Ctrl-C once asks to stop after the present shard; a second one stops at once."""
+    """Ctrl-C once requests to stop after the current shard; a second one stops at once."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop  # signals are the main thread's
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if stop.asked:
+        if stop.requested:
             raise KeyboardInterrupt
-        stop.asked = True
+        stop.requested = True
 
     before = signal.signal(signal.SIGINT, handle)
     try:

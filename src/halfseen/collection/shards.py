@@ -1,7 +1,7 @@
-"""Files of results of a fixed number of images each: JSON lines, or Parquet.
+"""Shards: files of the results of a fixed number of images each, as JSON lines or Parquet.
 
-A record is what became of one image: {"image", "width", "height", "detections", ...}, or {"image",
-"error"} where it failed. The same records give the same bytes.
+A record is {"image", "width", "height", "detections", ...}, or {"image", "error"} of an image that
+failed. The same records give the same bytes.
 """
 
 from __future__ import annotations
@@ -10,29 +10,16 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from halfseen.errors import HalfseenError, SettingsError
+from halfseen.collection.result import Record
+from halfseen.errors import HalfseenError, SettingsError, install
 
-Record = dict[str, Any]
 
+class ShardCodec(NamedTuple):
+    """Records to the bytes of a shard, and back; `check` raises where a library is missing."""
 
-class ShardFormat(NamedTuple):
-    """A format of shards: its suffix, and records to bytes and back."""
-
-    suffix: str
     encode: Callable[[Sequence[Record]], bytes]
     decode: Callable[[bytes], list[Record]]
-
-
-def shard_format(name: str) -> ShardFormat:
-    """The format of a name, after its needs have been checked."""
-    if name not in FORMATS:
-        raise SettingsError(
-            f"shards are {' or '.join(FORMATS)} files, not {name}; for one {name} file, leave "
-            "--shard away"
-        )
-    if name == "parquet":
-        _pyarrow()
-    return FORMATS[name]
+    check: Callable[[], object] = lambda: None
 
 
 def _encode_lines(records: Sequence[Record]) -> bytes:
@@ -41,9 +28,18 @@ def _encode_lines(records: Sequence[Record]) -> bytes:
 
 def _decode_lines(content: bytes) -> list[Record]:
     try:
-        return [json.loads(line) for line in content.splitlines()]
-    except ValueError as error:
+        records = [json.loads(line) for line in content.splitlines()]
+    except (ValueError, RecursionError) as error:
         raise HalfseenError(f"not JSON lines: {error}") from None
+    return _checked(records)
+
+
+def _checked(records: list[Any]) -> list[Record]:
+    for number, record in enumerate(records, start=1):
+        known = isinstance(record, dict) and isinstance(record.get("image"), str)
+        if not known or not isinstance(record.get("detections", []), list):
+            raise HalfseenError(f"record {number} is not the result of an image")
+    return records
 
 
 def _encode_parquet(records: Sequence[Record]) -> bytes:
@@ -51,32 +47,39 @@ def _encode_parquet(records: Sequence[Record]) -> bytes:
 
     pa, parquet = _pyarrow()
     content = io.BytesIO()
-    rows = [
-        record | {name: _text(record.get(name)) for name in ("image", "error")}
-        for record in records
-    ]
+    rows = [_with_text(record) for record in records]
     table = pa.Table.from_pylist(rows, schema=_schema(pa))
     parquet.write_table(table, content, compression="zstd")
     return content.getvalue()
 
 
+def _with_text(record: Record) -> Record:
+    """Return a record whose texts are valid, in its detections too."""
+    texts = {name: _text(record.get(name)) for name in ("image", "error")}
+    found = {
+        name: [row | {"label": _text(row.get("label"))} for row in record[name]]
+        for name in record.keys() & {"detections", "suppressed"}
+    }
+    return record | texts | found
+
+
 def _text(value: str | None) -> str | None:
-    """A file's name may hold bytes that are no text, which Parquet cannot."""
+    """Escape what is not valid text, as a file's name may be: Parquet cannot hold it."""
     return value and value.encode("utf-8", "backslashreplace").decode()
 
 
 def _decode_parquet(content: bytes) -> list[Record]:
-    """The records as they were: Parquet's empty fields are left out again."""
+    """Return the records as they were: Parquet's empty fields are left out again."""
     pa, parquet = _pyarrow()
     try:
         rows = parquet.read_table(pa.BufferReader(content)).to_pylist()
-    except (OSError, ValueError) as error:
-        raise HalfseenError(f"not a Parquet file: {error}") from None
-    return [_without_empty(row) for row in rows]
+    except Exception as error:  # Arrow raises of many kinds for damaged files
+        raise HalfseenError(f"not a Parquet file: {' '.join(str(error).split())}") from None
+    return _checked([_without_empty(row) for row in rows])
 
 
 def _without_empty(row: Record) -> Record:
-    """The same without empty fields, its detections' too."""
+    """Return a row without empty fields, in its detections too."""
     known = {name: value for name, value in row.items() if value is not None}
     for name in known.keys() & {"detections", "suppressed"}:
         known[name] = [
@@ -91,8 +94,7 @@ def _schema(pa: Any) -> Any:
     detection = [
         ("label", pa.string()), ("score", pa.float64()), ("full", box), ("visible", box),
         ("visible_fraction", pa.float64()), ("component", pa.int64()), ("mirrored", pa.bool_()),
-        ("window", box), ("visibility", pa.list_(pa.string())), ("probability", pa.float64()),
-        ("figure", pa.list_(pa.string())),
+        ("window", box), ("blocks", pa.list_(pa.string())), ("probability", pa.float64()),
     ]  # fmt: skip
     dropped = [*detection, ("by", pa.int64()), ("overlap", pa.float64())]
     return pa.schema(
@@ -109,11 +111,9 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise SettingsError("Parquet needs pyarrow: pip install 'halfseen[collections]'") from None
+        raise SettingsError(f"Parquet needs pyarrow: {install('collections')}") from None
     return pyarrow, pyarrow.parquet
 
 
-FORMATS = {
-    "jsonl": ShardFormat(".jsonl", _encode_lines, _decode_lines),
-    "parquet": ShardFormat(".parquet", _encode_parquet, _decode_parquet),
-}
+JSON_LINES = ShardCodec(_encode_lines, _decode_lines)
+PARQUET = ShardCodec(_encode_parquet, _decode_parquet, _pyarrow)

@@ -1,4 +1,4 @@
-"""Which photographs a user's words name: files, folders, globs, lists, archives and URLs.
+"""The photographs that a user's words name: files, folders, globs, lists, archives and URLs.
 
 Names come one after another, so that a collection may have any number of them; at most the names
 of one folder, or of one glob, are in memory.
@@ -9,21 +9,29 @@ from __future__ import annotations
 import glob
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
+from typing import Self
 
-from halfseen.collection.archive import ARCHIVES, is_archive, read_archive
-from halfseen.collection.photo import Photo, file_photo, is_url, open_store
+from halfseen.collection.photo import (
+    ARCHIVES,
+    Photo,
+    file_photo,
+    is_archive,
+    is_url,
+    open_store,
+    read_archive,
+)
 from halfseen.data.folder import is_image, nothing_found, walk_images
 from halfseen.data.limits import LIMITS, Limits
 from halfseen.errors import ImageError, SettingsError
 
 LIST = ".txt"
+NAMES_IN_MEMORY = 100_000
 
 
 def find_photos(words: Sequence[str], limits: Limits = LIMITS) -> Iterator[Photo]:
-    """The photographs that words name, each once, in the order of the words.
+    """Yield the photographs that words name, each once, in the order of the words.
 
     A folder gives all images below it, sorted. A glob (`**` reaches into folders) gives the images
     and folders it matches, sorted. A `.txt` file is a list, one path or URL a line. A `.tar` file
@@ -32,6 +40,10 @@ def find_photos(words: Sequence[str], limits: Limits = LIMITS) -> Iterator[Photo
     """
     if not words:
         raise ImageError("no images: expected at least one file, folder or glob")
+    if "" in words:
+        raise ImageError(
+            "an empty text names no image; expected a file, folder or glob ('.' is this folder)"
+        )
     return _once(photo for word in words for photo in _some(word, limits))
 
 
@@ -45,13 +57,42 @@ def _some(word: str, limits: Limits) -> Iterator[Photo]:
 
 
 def _once(photos: Iterable[Photo]) -> Iterator[Photo]:
-    """Each name once. The known names lie in a temporary file of sqlite's, not in memory."""
-    with closing(sqlite3.connect("")) as known:
-        known.execute("CREATE TABLE names (digest BLOB PRIMARY KEY) WITHOUT ROWID")
+    """Yield the first photo of each name. Beyond a number of names they are kept on disk."""
+    with _Names() as names:
         for photo in photos:
-            digest = blake2b(photo.name.encode(errors="surrogateescape"), digest_size=16).digest()
-            if known.execute("INSERT OR IGNORE INTO names VALUES (?)", (digest,)).rowcount:
+            if names.add(photo.name):
                 yield photo
+
+
+class _Names:
+    """Digests of the names so far: a set, or of very many a temporary file of sqlite's."""
+
+    def __init__(self) -> None:
+        self._few: set[bytes] = set()
+        self._many: sqlite3.Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._many is not None:
+            self._many.close()
+
+    def add(self, name: str) -> bool:
+        """Add a name; return whether it is new."""
+        digest = blake2b(name.encode(errors="surrogateescape"), digest_size=16).digest()
+        if self._many is not None:
+            row = self._many.execute("INSERT OR IGNORE INTO names VALUES (?)", (digest,))
+            return row.rowcount == 1
+        if digest in self._few:
+            return False
+        self._few.add(digest)
+        if len(self._few) == NAMES_IN_MEMORY:
+            self._many = sqlite3.connect("")
+            self._many.execute("CREATE TABLE names (digest BLOB PRIMARY KEY) WITHOUT ROWID")
+            self._many.executemany("INSERT INTO names VALUES (?)", ((d,) for d in self._few))
+            self._few.clear()
+        return True
 
 
 def _of_path(word: str, limits: Limits) -> Iterator[Photo]:
@@ -73,7 +114,7 @@ def _of_file(path: Path, limits: Limits) -> Iterator[Photo]:
 
 
 def _of_list(path: Path, limits: Limits) -> Iterator[Photo]:
-    """One name a line; a relative one starts from the present folder, as `find` writes them."""
+    """Yield one photo a line; relative names start from the current folder, as `find` does."""
     try:
         with path.open("rb") as stream:
             for number in range(1, limits.names + 2):

@@ -1,0 +1,1 @@
+"""Images, annotations and results: data sets, their readers and writers, and drawn scenes."""

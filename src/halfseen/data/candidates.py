@@ -78,5 +78,5 @@ def _detections(stored: dict[str, Any]) -> list[Detections]:
         for name in ("window", "full", "visible"):
             arrays[name] = arrays[name].astype(np.float64)
         height, width = (int(v) for v in size)
-        found.append(Detections(**arrays, visibility=tuple(grids[rows]), size=(height, width)))
+        found.append(Detections(**arrays, blocks=tuple(grids[rows]), size=(height, width)))
     return found

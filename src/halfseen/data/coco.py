@@ -1,6 +1,12 @@
-"""COCO JSON: annotations of datasets, and files of detection results.
+"""COCO JSON: annotations of data sets, also with what is visible, and files of results.
 
-COCO's boxes are [x, y, width, height], 0-based; ours are their half-open corners.
+COCO's boxes are [x, y, width, height], 0-based; ours are their half-open corners. Beyond COCO, an
+annotation may hold what several data sets and tools add:
+
+- `vis_bbox` and `vis_ratio` (CityPersons): then `bbox` is the whole object and may leave the image;
+- `a_bbox` with `i_bbox`, or `inmodal_bbox` (KINS): the whole object, and what is visible of it;
+- `attributes` (CVAT, Label Studio), or fields of its own: `occluded`, `truncated`, `difficult`, and
+  `occlusion_level` 0..2 and `truncation` 0..1; `ignore`; `track_id`.
 """
 
 from __future__ import annotations
@@ -10,74 +16,97 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from halfseen.data.boxes import Box, fit_box
+from halfseen.data import rle
+from halfseen.data.boxes import fit_box
+from halfseen.data.coco_writer import write_coco
 from halfseen.data.dataset import Dataset
-from halfseen.data.files import FilePath, inside, read_bounded, write_atomically
+from halfseen.data.files import FilePath, inside, write_atomically
+from halfseen.data.gather import Gathered
 from halfseen.data.limits import LIMITS, Limits
-from halfseen.data.rle import as_mask
-from halfseen.detections import Bools, GroundTruth
+from halfseen.data.objects import (
+    Object,
+    Row,
+    at,
+    corners,
+    flag,
+    integer,
+    is_finite,
+    is_id,
+    load_json,
+    number,
+)
 from halfseen.errors import AnnotationError
+from halfseen.geometry import Bools
 
-Row = dict[str, Any]
+__all__ = ["read_coco", "read_results", "write_coco", "write_results"]
+
+VISIBLE = ("vis_bbox", "i_bbox", "inmodal_bbox")  # names of the visible box, the first wins
 
 
-def read_coco(json_path: FilePath, images_folder: FilePath, limits: Limits = LIMITS) -> Dataset:
-    """The images of a COCO annotation file, in its order; each is named by its COCO id as text.
+def read_coco(path: FilePath, images: FilePath | None = None, limits: Limits = LIMITS) -> Dataset:
+    """Read the images of a COCO annotation file, in its order; each is named by its id as text.
+
+    images  the folder of the images; by default that of the file. An image is looked for at once if
+            a folder is given, else when its pixels are read: evaluation does not need them.
 
     A crowd (`iscrowd`) is also marked difficult: it is neither a positive nor a negative. Masks,
     from polygons or run lengths, are made when asked for.
 
-    An absent image, or one with a faulty annotation, is left out and told in `problems`: its other
+    An absent image, or one with a faulty annotation, is left out and named in `problems`: its other
     boxes would make negatives of the faulty one. A box that exceeds the image by a pixel at most is
     cut to it. AnnotationError when the file itself is not COCO's, or no image is left.
     """
-    file, folder = Path(json_path), Path(images_folder)
-    if not folder.is_dir():
+    file = Path(path)
+    folder = file.parent if images is None else Path(images)
+    if images is not None and not folder.is_dir():
         raise AnnotationError(f"{folder}: no such folder; expected the images of {file}")
-    content = _load(file, limits)
+    content = load_json(file, limits)
     if not isinstance(content, dict):
         raise AnnotationError(f"{file}: expected an object with images, annotations and categories")
-    labels = _labels(file, _rows(file, content, "categories"))
-    problems: list[str] = []
-    images: dict[Any, tuple[Row, list[Row]]] = {}
-    for number, row in enumerate(_rows(file, content, "images")):
-        if not _is_id(row.get("id")) or row["id"] in images:
-            problems.append(f"{file}: images[{number}]: id: missing, malformed or used before")
+    labels = _labels(file, _rows(file, content, "categories"), limits)
+    found = Gathered(limits)
+    listed: dict[Any, tuple[Row, list[Row]]] = {}
+    for n, row in enumerate(_rows(file, content, "images")):
+        if not is_id(row.get("id")) or row["id"] in listed:
+            found.left_out(f"{file}: images[{n}]: id: missing, malformed or used before")
         else:
-            images[row["id"]] = (row, [])
-    for number, row in enumerate(_rows(file, content, "annotations")):
+            listed[row["id"]] = (row, [])
+    for n, row in enumerate(_rows(file, content, "annotations")):
         image_id = row.get("image_id")
-        if _is_id(image_id) and image_id in images:
-            images[image_id][1].append(row)
+        if is_id(image_id) and image_id in listed:
+            listed[image_id][1].append(row)
         else:
-            problems.append(
-                f"{file}: annotation {row.get('id', f'number {number}')}: "
+            found.left_out(
+                f"{file}: annotation {row.get('id', f'number {n}')!s:.40}: "
                 f"image_id: {image_id!r:.40} is not a listed image"
             )
-    truths = []
-    for image_id, (row, of_image) in images.items():
-        try:
-            truths.append(_truth(file, folder, row, of_image, labels, limits))
-        except AnnotationError as error:
-            problems.append(f"{file}: image {image_id}: {error}")
-    if not truths:
-        raise AnnotationError(problems[0] if problems else f"{file}: images: the list is empty")
-    return Dataset(file.stem, tuple(labels.values()), tuple(truths), tuple(problems), limits)
+    for image_id, (row, of_image) in listed.items():
+        with found.leaving_out(f"{file}: image {image_id!s:.80}"):
+            if len(of_image) > limits.objects:
+                raise AnnotationError(
+                    f"{len(of_image)} objects exceed the limit of {limits.objects}"
+                )
+            size = _image_size(row, limits)
+            source = _source(row, folder, images is not None)
+            objects = [_object(annotation, size, labels) for annotation in of_image]
+            masks = Segmentations.of(file, of_image, size, limits)
+            found.add(str(row["id"]), source, size, objects, masks)
+    return found.dataset(file, tuple(labels.values()), categories=labels)
 
 
 def read_results(path: FilePath, limits: Limits = LIMITS) -> list[Row]:
-    """The rows of a COCO results file, checked, otherwise as they are.
+    """Return the rows of a COCO results file, checked, otherwise as they are.
 
     Each has image_id, category_id, a finite score, and a bbox, a segmentation or both.
     """
     file = Path(path)
-    rows = _load(file, limits)
+    rows = load_json(file, limits)
     if not isinstance(rows, list):
         raise AnnotationError(f"{file}: expected a list of results, found {_kind(rows)}")
-    for number, row in enumerate(rows):
-        _check_result(f"{file}: result {number}", row)
+    for n, row in enumerate(rows):
+        _check_result(f"{file}: result {n}", row)
     return rows
 
 
@@ -85,10 +114,10 @@ def write_results(path: FilePath, rows: Iterable[Row]) -> None:
     """Write a COCO results file; numpy's numbers and pycocotools' bytes are made plain first."""
     file = Path(path)
     try:
-        plain = json.loads(json.dumps(list(rows), default=_plain))
-        for number, row in enumerate(plain):
-            _check_result(f"{file}: result {number}", row)
-        write_atomically(file, json.dumps(plain, allow_nan=False).encode())
+        plain_rows = json.loads(json.dumps(list(rows), default=_plain))
+        for n, row in enumerate(plain_rows):
+            _check_result(f"{file}: result {n}", row)
+        write_atomically(file, json.dumps(plain_rows, allow_nan=False).encode())
     except OSError as error:
         raise AnnotationError(f"{file}: cannot be written: {error.strerror}") from None
     except ValueError as error:
@@ -104,27 +133,24 @@ class Segmentations:
     places: tuple[str, ...]
     limits: Limits
 
+    @classmethod
+    def of(
+        cls, file: Path, rows: list[Row], size: tuple[int, int], limits: Limits
+    ) -> Segmentations:
+        """The masks of what is visible: KINS's own field, else COCO's."""
+        shown = tuple(
+            row.get("i_segm") or row.get("inmodal_seg") or row.get("segmentation") for row in rows
+        )
+        places = tuple(f"{file}: annotation {row.get('id')!s:.40}" for row in rows)
+        return cls(shown, size, places, limits)
+
     def __call__(self, i: int) -> Bools | None:
         if not self.rows[i]:
             return None
         try:
-            return as_mask(self.rows[i], self.size, self.limits)
+            return rle.as_mask(self.rows[i], self.size, self.limits)
         except AnnotationError as error:
             raise AnnotationError(f"{self.places[i]}: segmentation: {error}") from None
-
-
-def _load(file: Path, limits: Limits) -> Any:
-    content = read_bounded(file, limits.json_bytes)
-    try:
-        return json.loads(content, parse_constant=_no_constant)
-    except RecursionError:
-        raise AnnotationError(f"{file}: JSON nested too deep") from None
-    except ValueError as error:
-        raise AnnotationError(f"{file}: not valid JSON: {error}") from None
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number")
 
 
 def _plain(value: Any) -> Any:
@@ -139,10 +165,6 @@ def _kind(value: Any) -> str:
     return type(value).__name__
 
 
-def _is_id(value: Any) -> bool:
-    return isinstance(value, (int, str)) and not isinstance(value, bool)
-
-
 def _rows(file: Path, content: Row, name: str) -> list[Row]:
     rows = content.get(name)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -150,42 +172,34 @@ def _rows(file: Path, content: Row, name: str) -> list[Row]:
     return rows
 
 
-def _labels(file: Path, categories: list[Row]) -> dict[Any, str]:
+def _labels(file: Path, categories: list[Row], limits: Limits) -> dict[Any, str]:
     labels: dict[Any, str] = {}
-    for number, row in enumerate(categories):
-        place = f"{file}: categories[{number}]"
-        if not _is_id(row.get("id")) or row["id"] in labels:
+    used: set[str] = set()
+    for n, row in enumerate(categories):
+        place = f"{file}: categories[{n}]"
+        if not is_id(row.get("id")) or row["id"] in labels:
             raise AnnotationError(f"{place}: id: missing, malformed or used before")
         name = row.get("name")
-        if not isinstance(name, str) or not name.strip() or name in labels.values():
+        if not isinstance(name, str) or not name.strip() or name in used:
             raise AnnotationError(f"{place}: name: missing, malformed or used before")
+        if len(name) > limits.label_chars:
+            raise AnnotationError(f"{place}: name: longer than {limits.label_chars} characters")
         labels[row["id"]] = name
+        used.add(name)
     return labels
 
 
-def _truth(
-    file: Path, folder: Path, row: Row, annotations: list[Row], labels: dict[Any, str],
-    limits: Limits,
-) -> GroundTruth:  # fmt: skip
-    size = _image_size(row, limits)
-    name = row.get("file_name")
+def _source(row: Row, folder: Path, needed: bool) -> str:
+    """The path of an image; if it is needed, AnnotationError where it is not there."""
+    name = row.get("file_name", row.get("im_name"))
     source = inside(folder, name) if isinstance(name, str) else None
-    if source is None:
+    if needed and source is None:
         raise AnnotationError(f"file_name: expected a path inside {folder}, found {name!r:.80}")
-    if not source.is_file():
-        raise AnnotationError(f"file_name: no such file: {source}")
-    if len(annotations) > limits.objects:
-        raise AnnotationError(f"{len(annotations)} objects exceed the limit of {limits.objects}")
-    objects = [_object(annotation, size, labels) for annotation in annotations]
-    places = tuple(f"{file}: annotation {annotation.get('id')}" for annotation in annotations)
-    segmentations = tuple(annotation.get("segmentation") for annotation in annotations)
-    crowd = [crowd for _, _, crowd in objects]
-    return GroundTruth.make(
-        str(row["id"]), str(source), size,
-        [label for label, _, _ in objects], [box for _, box, _ in objects],
-        crowd=crowd, difficult=crowd,
-        read_mask=Segmentations(segmentations, size, places, limits),
-    )  # fmt: skip
+    if needed and source is not None and not source.is_file():
+        raise AnnotationError(
+            f"file_name: no such file: {source}; give the folder of the images, --images FOLDER"
+        )
+    return "" if source is None else str(source)
 
 
 def _image_size(row: Row, limits: Limits) -> tuple[int, int]:
@@ -200,58 +214,67 @@ def _image_size(row: Row, limits: Limits) -> tuple[int, int]:
     return height, width
 
 
-def _object(row: Row, size: tuple[int, int], labels: dict[Any, str]) -> tuple[str, Box, bool]:
-    try:
-        category, crowd, segmentation = (
-            row.get("category_id"), row.get("iscrowd", 0), row.get("segmentation"),
-        )  # fmt: skip
-        if not _is_id(category) or category not in labels:
+def _object(row: Row, size: tuple[int, int], labels: dict[Any, str]) -> Object:
+    with at(f"annotation {row.get('id')!s:.40}"):
+        category, segmentation = row.get("category_id"), row.get("segmentation")
+        if not is_id(category) or category not in labels:
             raise AnnotationError(f"category_id: {category!r:.40} is not a listed category")
-        if crowd not in (0, 1):
-            raise AnnotationError(f"iscrowd: expected 0 or 1, found {crowd!r:.40}")
         if not isinstance(segmentation, (list, dict, type(None))):
             raise AnnotationError(f"segmentation: expected polygons or run lengths, "
                                   f"found {_kind(segmentation)}")  # fmt: skip
-        x, y, width, height = _bbox(row.get("bbox"))
-        try:
-            box = fit_box((x, y, x + width, y + height), size)
-        except AnnotationError as error:
-            raise AnnotationError(f"bbox: {error}") from None
-    except AnnotationError as error:
-        raise AnnotationError(f"annotation {row.get('id')}: {error}") from None
-    return labels[category], box, bool(crowd)
+        crowd = flag(row.get("iscrowd", 0), "iscrowd")
+        visible = next((name for name in VISIBLE if row.get(name) is not None), None)
+        if visible is None:
+            full = corners(row.get("bbox"), "bbox")
+            with at("bbox"):
+                box = full = fit_box(full, size)
+        else:
+            whole = "a_bbox" if row.get("a_bbox") is not None else "bbox"
+            full = corners(row.get(whole), whole)
+            box = corners(row[visible], visible, empty=True)
+        about = row.get("attributes")
+        if not isinstance(about, dict):
+            about = {}
+
+        def said(name: str, default: Any) -> Any:
+            return about.get(name, row.get(name, default))
+
+        return Object(
+            labels[category], box, full,
+            crowd=crowd,
+            difficult=flag(said("difficult", crowd), "difficult"),
+            occluded=flag(said("occluded", 0), "occluded"),
+            truncated=flag(said("truncated", 0), "truncated"),
+            ignore=flag(row.get("ignore", 0), "ignore"),
+            visible_fraction=_measure(row.get("vis_ratio"), "vis_ratio", 1.0),
+            truncation=_measure(said("truncation", None), "truncation", 1.0),
+            area=_measure(row.get("area"), "area", math.inf),
+            level=integer(said("occlusion_level", -1), "occlusion_level", -1, 2),
+            identity=integer(row.get("track_id", -1), "track_id", -1),
+        )  # fmt: skip
 
 
-def _bbox(value: Any) -> Box:
-    if not isinstance(value, list) or len(value) != 4 or not all(map(_is_finite, value)):
-        raise AnnotationError(f"bbox: expected [x, y, width, height], found {value!r:.80}")
-    x, y, width, height = map(float, value)
-    return x, y, width, height
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return type(value) in (int, float) and math.isfinite(value)
-    except OverflowError:
-        return False
+def _measure(value: Any, name: str, most: float) -> float:
+    return float("nan") if value is None else number(value, name, 0.0, most)
 
 
 def _check_result(place: str, row: Any) -> None:
     if not isinstance(row, dict):
         raise AnnotationError(f"{place}: expected an object, found {_kind(row)}")
     for name in ("image_id", "category_id"):
-        if not _is_id(row.get(name)):
+        if not is_id(row.get(name)):
             raise AnnotationError(f"{place}: {name}: expected an id, found {row.get(name)!r:.40}")
-    if not _is_finite(row.get("score")):
+    if not is_finite(row.get("score")):
         raise AnnotationError(f"{place}: score: expected a number, found {row.get('score')!r:.40}")
     if "bbox" not in row and not row.get("segmentation"):
         raise AnnotationError(f"{place}: expected a bbox or a segmentation, found neither")
     if "bbox" in row:
-        try:
-            width, height = _bbox(row["bbox"])[2:]
-        except AnnotationError as error:
-            raise AnnotationError(f"{place}: {error}") from None
-        if width < 0 or height < 0:
+        bbox = row["bbox"]
+        if not isinstance(bbox, list) or len(bbox) != 4 or not all(map(is_finite, bbox)):
+            raise AnnotationError(
+                f"{place}: bbox: expected [x, y, width, height], found {bbox!r:.80}"
+            )
+        if bbox[2] < 0 or bbox[3] < 0:
             raise AnnotationError(f"{place}: bbox: width and height are negative or reversed")
     if not isinstance(row.get("segmentation", []), (list, dict)):
         raise AnnotationError(f"{place}: segmentation: expected polygons or run lengths")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import numpy as np
 
 from halfseen.data.image import Pixels, as_image, read_image
 from halfseen.data.limits import LIMITS, Limits
-from halfseen.detections import GroundTruth
-from halfseen.errors import ImageError, SettingsError
+from halfseen.errors import ImageError, SettingsError, suggest
+from halfseen.ground_truth import GroundTruth
+
+SHOWN = 5  # classes in the text of a data set
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset(Sequence[GroundTruth]):
     """Images with ground truth, in the order of their list.
 
@@ -25,6 +26,9 @@ class Dataset(Sequence[GroundTruth]):
     truths    one GroundTruth an image
     problems  one line for each file that was left out, or entry that was not used, and why
     limits    what reading one of its images may ask for
+    neighbours  by class, or "*" for all, the classes that count as ignored regions when it is
+                evaluated: KITTI's vans among its cars, CityPersons' riders among its pedestrians
+    categories  the class of each category id, where the annotations number them
     """
 
     name: str
@@ -32,9 +36,19 @@ class Dataset(Sequence[GroundTruth]):
     truths: tuple[GroundTruth, ...]
     problems: tuple[str, ...] = ()
     limits: Limits = LIMITS
+    neighbours: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    categories: Mapping[int | str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.truths)
+
+    def __repr__(self) -> str:
+        count = sum(len(truth) for truth in self.truths)
+        more = ", ..." if len(self.classes) > SHOWN else ""
+        classes = ", ".join(self.classes[:SHOWN]) + more
+        left_out = f"; problems: {len(self.problems)}" if self.problems else ""
+        about = f"images: {len(self)}, objects: {count}, of {classes or 'no class'}{left_out}"
+        return f"Dataset({self.name!r}; {about})"
 
     def __iter__(self) -> Iterator[GroundTruth]:
         return iter(self.truths)
@@ -69,9 +83,7 @@ class Dataset(Sequence[GroundTruth]):
         return pixels
 
     def digest(self, about: str = "") -> str:
-        """Names its images, boxes and flags, and what else a result is `about`, so that what was
-        made of others can be told.
-        """
+        """Return a hash of its images, boxes and flags, and of what else a result is `about`."""
         text = hashlib.sha256(about.encode())
         for truth in self.truths:
             text.update(f"{truth.image} {truth.size} {truth.label.tolist()}".encode())
@@ -90,13 +102,3 @@ class Dataset(Sequence[GroundTruth]):
         self.check_class(label)
         truths = tuple(truth[truth.label == label] for truth in self.truths)
         return replace(self, classes=(label,), truths=truths)
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """What to say of a word that is not known: the nearest ones, or all."""
-    names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1)
-    if near:
-        return f"did you mean '{near[0]}'?"
-    shown = ", ".join(names[:30]) + (", ..." if len(names) > 30 else "")
-    return f"known: {shown or 'none'}"

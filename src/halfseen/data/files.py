@@ -1,8 +1,10 @@
-"""Reading within bounds, writing without halves, and names that stay inside their folder."""
+"""Reading within bounds, writing whole files, and names that stay inside their folder."""
 
+import hashlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -11,9 +13,14 @@ from halfseen.errors import AnnotationError
 
 FilePath = str | os.PathLike[str]
 
+_LONGEST_NAME = 255  # bytes
+_LONGEST_PATH = 2048  # characters of a path that a file names: systems take 4096 bytes in all
+_PART_BYTES = 200  # of a file's name in that of its temporary file
+NAME_BYTES = 200  # of a file name made here: file systems take 255, and prefixes and suffixes come
+
 
 def read_bounded(path: FilePath, most: int) -> bytes:
-    """The bytes of an annotation file of at most `most` bytes; AnnotationError otherwise."""
+    """Return the bytes of an annotation file of at most `most` bytes, or raise AnnotationError."""
     file = Path(path)
     if not file.exists():
         raise AnnotationError(f"{file}: no such file")
@@ -30,7 +37,7 @@ def read_bounded(path: FilePath, most: int) -> bytes:
 
 
 def read_most(stream: BinaryIO, most: int) -> bytes:
-    """Up to `most` bytes of an open file; not more is asked of memory than the file has."""
+    """Read up to `most` bytes of an open file; allocates no more than the file has."""
     return stream.read(min(most, os.fstat(stream.fileno()).st_size + 1))
 
 
@@ -42,14 +49,15 @@ def write_atomically(path: FilePath, content: bytes, *, durable: bool = False) -
 
 @contextmanager
 def open_atomically(path: FilePath, *, durable: bool = False) -> Iterator[BinaryIO]:
-    """A stream into a file that appears, in full, when the block ends well, or not at all.
+    """Open a stream into a file that appears, in full, when the block ends well, or not at all.
 
-    The temporary file lies beside it, so that the final rename stays on one file system; it is
-    opened in the usual way, so that the permissions are the user's own. `durable` also outlives a
-    power cut.
+    The temporary file lies beside it, so that the final rename stays on one file system; its name
+    is cut so that it fits wherever the file's own does, and its permissions are the user's own.
+    `durable` also outlives a power cut.
     """
     file = Path(path)
-    part = file.with_name(f".{file.name}.{secrets.token_hex(6)}.part")
+    start = os.fsdecode(os.fsencode(file.name)[:_PART_BYTES])
+    part = file.with_name(f".{start}.{secrets.token_hex(6)}.part")
     try:
         with part.open("xb") as stream:
             yield stream
@@ -62,22 +70,53 @@ def open_atomically(path: FilePath, *, durable: bool = False) -> Iterator[Binary
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether a stranger's text is one file name: no folder, no way up, nothing unprintable."""
+    """Return whether a text is one file name: no folder, no way up, printable, not too long."""
     return (
         bool(name.strip())
         and name.isprintable()
+        and len(os.fsencode(name)) <= _LONGEST_NAME
         and name not in (".", "..")
         and not any(mark in name for mark in "/\\:")
     )
 
 
 def inside(folder: Path, name: str) -> Path | None:
-    """`folder / name` where every part of `name` is a plain name, else None."""
-    parts = name.removeprefix("./").split("/")
-    return folder.joinpath(*parts) if all(map(is_plain_name, parts)) else None
+    """Return `folder / name` where every part of `name` is a plain name, else None."""
+    parts = name[:_LONGEST_PATH].removeprefix("./").split("/")
+    plain = len(name) < _LONGEST_PATH and all(map(is_plain_name, parts))
+    return folder.joinpath(*parts) if plain else None
 
 
-def plain_name(name: str) -> str:
-    """A stranger's name as a file name that stays in its folder."""
-    plain = "".join(c if is_plain_name(c) or c == " " else "-" for c in name).strip(". ")
-    return plain or "-"
+def plain_name(name: str, most: int = NAME_BYTES) -> str:
+    """Turn a stranger's name into a file name of at most `most` bytes that stays in its folder.
+
+    A name that is too long keeps its beginning and ends in a digest of the whole.
+    """
+    plain = "".join(c if is_plain_name(c) or c == " " else "-" for c in name).strip(". ") or "-"
+    return plain if len(os.fsencode(plain)) <= most else _with_digest(plain, name, most)
+
+
+def plain_names(names: Sequence[str]) -> list[str]:
+    """Turn strangers' names into file names, no two of them equal, not even where case is ignored.
+
+    Of several names that would become one, each ends in a digest of its own.
+    """
+    plain = [plain_name(name) for name in names]
+    count = Counter(map(str.casefold, plain))
+    return [
+        _with_digest(short, name, NAME_BYTES) if count[short.casefold()] > 1 else short
+        for short, name in zip(plain, names, strict=True)
+    ]
+
+
+def fit_name(name: str, suffix: str) -> str:
+    """Return `name + suffix`; a name that is too long for a file system ends in a digest."""
+    if len(os.fsencode(name)) + len(suffix) <= _LONGEST_NAME:
+        return name + suffix
+    return _with_digest(name, name, _LONGEST_NAME - len(suffix)) + suffix
+
+
+def _with_digest(plain: str, name: str, most: int) -> str:
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    start = plain.encode("utf-8", "replace")[: most - len(digest) - 1].decode("utf-8", "ignore")
+    return f"{start}-{digest}"

@@ -19,6 +19,8 @@ def list_images(patterns: Sequence[FilePath]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for pattern in patterns:
+        if not str(pattern):
+            raise ImageError("an empty text names no image; '.' is this folder")
         path = Path(pattern)
         files = [path] if path.exists() and not path.is_dir() else list(walk_images(str(pattern)))
         if not files:

@@ -9,8 +9,13 @@ class Limits:
 
     pixels         width x height of an image or mask, checked from the header before decoding:
                    100 megapixels are 300 MB as RGB, and some 2 GB while they are searched
+    sparse_pixels  an image of more pixels than this must have at least a byte for each
+    pixels_per_byte  of them: a photograph has 2 to 10, a file made to exhaust memory 1,000
     image_bytes    an image file on disk
     objects        annotated objects in one image, or results of another detector there
+    label_chars    one class name, of a model too
+    problems       lines on what a reader left out; the rest is counted
+    frames         frames of one video's annotation
     xml_bytes      one VOC annotation, or one list of image ids
     xml_depth      nesting of XML elements; VOC's own files use 5
     json_bytes     one COCO file; instances_train2017.json, the largest, has 470 MB
@@ -28,8 +33,13 @@ class Limits:
     """
 
     pixels: int = 100_000_000
+    sparse_pixels: int = 30_000_000
+    pixels_per_byte: int = 15
     image_bytes: int = 512 * 2**20
     objects: int = 10_000
+    label_chars: int = 256
+    problems: int = 10_000
+    frames: int = 100_000
     xml_bytes: int = 8 * 2**20
     xml_depth: int = 32
     json_bytes: int = 512 * 2**20

@@ -7,7 +7,7 @@ as printable characters.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,18 @@ _FIRST = 48  # the character '0' stands for zero
 _DIGITS = 7  # of five bits: enough for any length below 2^34
 _SCALE = 5  # polygons are walked in fifths of a pixel
 _FAR = 1e9  # pixels: no corner lies further out
+
+
+class Runs(NamedTuple):
+    """A mask in a picture of `size` (height, width) as runs [first, last) down its columns.
+
+    box  x1 y1 x2 y2 around the mask; zeros around an empty one
+    """
+
+    first: Counts
+    last: Counts
+    box: NDArray[np.float64]
+    size: tuple[int, int]
 
 
 def encode(mask: ArrayLike) -> dict[str, Any]:
@@ -59,6 +71,42 @@ def as_mask(segmentation: Any, size: tuple[int, int], limits: Limits = LIMITS) -
     return mask
 
 
+def read_runs(segmentation: Any, size: tuple[int, int] | None, limits: Limits = LIMITS) -> Runs:
+    """The runs of any COCO segmentation; polygons need the (height, width) of their image.
+
+    Takes as much memory as there are runs, however large the image.
+    """
+    from halfseen.data.rle_kernels import bounds_of, runs_of
+
+    if isinstance(segmentation, list):
+        if size is None:
+            raise AnnotationError("polygons: expected the size of their image, found none")
+        first, last = _polygon_runs(segmentation, size, limits)
+    else:
+        found = _size(segmentation, limits)
+        if size is not None and found != tuple(size):
+            raise AnnotationError(f"size: expected {list(size)} as the image, found {list(found)}")
+        size = found
+        first, last = runs_of(_counts(segmentation, size[0] * size[1]))
+    return Runs(first, last, bounds_of(first, last, size[0]), size)
+
+
+def mask_runs(mask: Mask) -> Runs:
+    """The runs of a (height, width) mask."""
+    from halfseen.data.rle_kernels import bounds_of, runs_of_mask
+
+    height, width = mask.shape
+    rows = np.flatnonzero(mask.any(axis=1))
+    if not len(rows):
+        none = np.zeros(0, np.int64)
+        return Runs(none, none, np.zeros(4), (height, width))
+    part = mask[rows[0] : rows[-1] + 1]
+    columns = np.flatnonzero(part.any(axis=0))
+    part = np.ascontiguousarray(part[:, columns[0] : columns[-1] + 1])
+    first, last = runs_of_mask(part, columns[0], rows[0], height)
+    return Runs(first, last, bounds_of(first, last, height), (height, width))
+
+
 def fill_polygons(
     polygons: Sequence[ArrayLike], size: tuple[int, int], limits: Limits = LIMITS
 ) -> Mask:
@@ -67,6 +115,19 @@ def fill_polygons(
     Pixel for pixel what COCO's own code fills: each outline is walked in fifths of a pixel, and
     toggles the pixels below it where it crosses the middle of a column.
     """
+    runs = _polygon_runs(polygons, size, limits)
+    mask = np.zeros(size[0] * size[1], dtype=bool)
+    for first, last in zip(*runs, strict=True):
+        mask[first:last] = True
+    return mask.reshape(size[1], size[0]).T
+
+
+def _polygon_runs(
+    polygons: Sequence[ArrayLike], size: tuple[int, int], limits: Limits
+) -> tuple[Counts, Counts]:
+    """The runs of the union of polygons."""
+    from halfseen.data.rle_kernels import toggled, unite, walk
+
     height, width = size
     if min(height, width) < 0:
         raise AnnotationError(f"size: expected (height, width) of at least 0, found {size}")
@@ -78,12 +139,16 @@ def fill_polygons(
         raise AnnotationError(
             f"polygons: outlines longer than {limits.polygon_steps // _SCALE:,} px"
         )
-    mask = np.zeros((height, width), dtype=bool)
-    for points in corners:
-        x, y = _crossings(points.astype(np.int64), height, width)
-        toggles = np.bincount(x * height + y, minlength=height * width)[: height * width]
-        mask |= (np.cumsum(toggles) % 2 == 1).reshape(width, height).T
-    return mask
+    parts = [
+        toggled(np.sort(walk(points.astype(np.int64), height, width)), height * width)
+        for points in corners
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    none = np.zeros(0, np.int64)
+    first, last = (np.concatenate([none, *(part[i] for part in parts)]) for i in range(2))
+    order = np.argsort(first, kind="stable")
+    return unite(first[order], last[order])
 
 
 def _size(rle: Any, limits: Limits) -> tuple[int, int]:
@@ -130,20 +195,12 @@ def _compress(counts: Counts) -> str:
 
 
 def _decompress(text: str | bytes) -> Counts:
+    from halfseen.data.rle_kernels import decompress
+
     raw = text.encode("ascii", "replace") if isinstance(text, str) else text
-    codes = np.frombuffer(raw, dtype=np.uint8).astype(np.int64) - _FIRST
-    if codes.size == 0 or codes.min() < 0 or codes.max() > 63 or codes[-1] & 32:
+    counts, right = decompress(np.frombuffer(raw, dtype=np.uint8))
+    if not right:
         raise AnnotationError("counts: malformed compressed run lengths")
-    ends = np.flatnonzero((codes & 32) == 0)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    lengths = ends - starts + 1
-    if lengths.max() > _DIGITS:
-        raise AnnotationError("counts: a compressed run length has too many digits")
-    place = np.arange(codes.size) - np.repeat(starts, lengths)
-    counts = np.add.reduceat((codes & 31) << (5 * place), starts)
-    counts -= np.where(codes[ends] & 16, np.int64(1) << (5 * lengths), 0)
-    counts[1::2] = np.cumsum(counts[1::2])
-    counts[2::2] = np.cumsum(counts[2::2])
     return counts
 
 
@@ -161,44 +218,5 @@ def _corners(polygon: ArrayLike) -> NDArray[np.float64]:
 
 def _lengths(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Steps along each edge, of which one goes one fifth along the edge's longer axis."""
-    return np.abs(np.diff(points, axis=0)).max(axis=1) + 1
-
-
-def _crossings(points: Counts, height: int, width: int) -> tuple[Counts, Counts]:
-    """Where an outline crosses the middle of a pixel column: the column, and the first row below.
-
-    A crossing lies between two steps of which the lower x is 2 modulo 5; its y is the lesser.
-    """
-    u, v = _walk(points)
-    moves = u[1:] != u[:-1]
-    x = np.minimum(u[1:], u[:-1])[moves] - _SCALE // 2
-    y = np.minimum(v[1:], v[:-1])[moves]
-    middle = (x % _SCALE == 0) & (x >= 0) & (x < width * _SCALE)
-    row = np.clip(-((_SCALE // 2 - y[middle]) // _SCALE), 0, height)
-    return x[middle] // _SCALE, row
-
-
-def _walk(points: Counts) -> tuple[Counts, Counts]:
-    """Every step of an outline in fifths of a pixel, edge after edge."""
-    start, end = points[:-1], points[1:]
-    distinct = (start != end).any(axis=1)
-    start, end = start[distinct], end[distinct]
-    if len(start) == 0:
-        return points[:1, 0], points[:1, 1]
-    delta = np.abs(end - start)
-    wide = delta[:, 0] >= delta[:, 1]
-    along = np.where(wide, 0, 1)
-    edge = np.arange(len(start))
-    # Edges are measured from their lesser end, so that both directions round alike.
-    backward = start[edge, along] > end[edge, along]
-    low = np.where(backward[:, None], end, start)
-    high = np.where(backward[:, None], start, end)
-    count = delta.max(axis=1)
-    slope = (high - low)[edge, 1 - along] / count
-    of_step = np.repeat(edge, count + 1)
-    t = np.arange(len(of_step)) - np.repeat(np.cumsum(count + 1) - count - 1, count + 1)
-    t = np.where(backward[of_step], count[of_step] - t, t)
-    major = low[edge, along][of_step] + t
-    minor = np.trunc(low[edge, 1 - along][of_step] + slope[of_step] * t + 0.5).astype(np.int64)
-    flat = wide[of_step]
-    return np.where(flat, major, minor), np.where(flat, minor, major)
+    steps: NDArray[np.float64] = np.abs(np.diff(points, axis=0)).max(axis=1) + 1
+    return steps

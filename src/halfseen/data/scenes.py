@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
-from halfseen.data.dataset import Dataset, suggest
+from halfseen.data.dataset import Dataset
 from halfseen.data.scenery.backgrounds import Stage, backdrop, make_stage
 from halfseen.data.scenery.finish import finish
 from halfseen.data.scenery.layout import VIEWS, Layout, Thing, inside_share
 from halfseen.detections import GroundTruth
-from halfseen.errors import SettingsError
+from halfseen.errors import SettingsError, suggest
 
 CLASSES = tuple(VIEWS)
 OCCLUDED = 0.05  # hidden by something within the picture, as a share of the object

@@ -2,15 +2,15 @@
 
 `Annotations/<id>.xml`, `JPEGImages/<id>.jpg`, `SegmentationObject/<id>.png` (optional) and
 `ImageSets/Main/<split>.txt`. Boxes in XML are 1-based and inclusive; only this module and
-`voc_writer` know it. Beyond VOC, an `<object>` may hold `<crowd>`, `<visible_fraction>` and
-`<full>`, the box of the whole object, hidden parts included, which may reach outside the image.
+`voc_writer` know it. Beyond VOC, an `<object>` may hold `<full>`, the box of the whole object with
+its hidden parts, which may reach outside the image; the flags `<crowd>` and `<ignore>`; and the
+numbers `<visible_fraction>`, `<truncation>`, `<area>`, `<level>` and `<identity>`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
@@ -20,20 +20,23 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
 from halfseen.data.boxes import Box, check_box, fit_box
-from halfseen.data.dataset import Dataset, suggest
+from halfseen.data.dataset import Dataset
 from halfseen.data.files import FilePath, is_plain_name, read_bounded
+from halfseen.data.gather import Gathered, by_stem
 from halfseen.data.image import read_indices
 from halfseen.data.limits import LIMITS, Limits
-from halfseen.data.voc_writer import FLAGS, SUFFIXES, write_voc
-from halfseen.detections import Bools, GroundTruth
-from halfseen.errors import AnnotationError, ImageError, SettingsError
+from halfseen.data.objects import Object, at, integer, number, read_text
+from halfseen.data.voc_writer import SUFFIXES, write_voc
+from halfseen.errors import AnnotationError, ImageError, SettingsError, suggest
+from halfseen.geometry import Bools
+from halfseen.ground_truth import FLAGS
 
 __all__ = ["find_voc", "read_voc", "write_voc"]
 
 
 def read_voc(
     root: FilePath,
-    split: FilePath,
+    split: FilePath = "train",
     classes: Sequence[str] | None = None,
     limits: Limits = LIMITS,
 ) -> Dataset:
@@ -42,44 +45,36 @@ def read_voc(
     `root` is the VOC folder, or a folder that holds exactly one (VOCdevkit, or its parent). `split`
     names a list in ImageSets/Main, or is the path of a text file of ids.
 
-    An image without a usable annotation is left out and told in `problems`: its other boxes would
+    An image without a usable annotation is left out and named in `problems`: its other boxes would
     make negatives of the faulty one. A box that exceeds the image by a pixel at most is cut to it.
     AnnotationError when the folder or the split is missing, or no image is left.
     """
     folder = find_voc(root)
-    images = _by_stem(folder / "JPEGImages", SUFFIXES)
-    masks = _by_stem(folder / "SegmentationObject", (".png",))
-    truths: dict[str, GroundTruth] = {}
-    problems: list[str] = []
-    listed = _read_split(folder, split, limits)
-    for name in listed:
-        try:
+    images = by_stem(folder / "JPEGImages", SUFFIXES)
+    masks = by_stem(folder / "SegmentationObject", (".png",))
+    found = Gathered(limits)
+    for name in _read_split(folder, split, limits):
+        with found.leaving_out():
             if not is_plain_name(name):
-                raise AnnotationError(f"{split}: '{name}' is not an image id")
-            if name in truths:
-                raise AnnotationError(f"{split}: lists '{name}' more than once")
+                raise AnnotationError(f"{split}: '{name:.80}' is not an image id")
             if name not in images:
                 kinds = ", ".join(SUFFIXES)
                 raise AnnotationError(f"{folder / 'JPEGImages' / name}: no image ({kinds})")
             file = folder / "Annotations" / f"{name}.xml"
-            truths[name] = _read_annotation(name, file, images[name], masks.get(name), limits)
-        except AnnotationError as error:
-            problems.append(str(error))
-    if not truths:
-        reason = problems[0] if problems else "the list is empty"
-        raise AnnotationError(f"{folder}: split {split} has no usable image: {reason}")
-    found = sorted({str(label) for truth in truths.values() for label in truth.label})
-    kept = tuple(truths.values())
-    if classes is not None:
-        for label in classes:
-            if label not in found:
-                raise SettingsError(f"{folder}: no object '{label}' in {split}; "
-                                    f"{suggest(label, found)}")  # fmt: skip
-        kept = tuple(truth[np.isin(truth.label, list(classes))] for truth in kept)
-    name = f"{folder.name} {Path(split).stem}"
-    return Dataset(
-        name, tuple(found if classes is None else classes), kept, tuple(problems), limits
-    )
+            size, objects = read_annotation(file, limits)
+            mask = InstanceMasks(masks[name], size, limits) if name in masks else None
+            with at(split):
+                found.add(name, images[name], size, objects, mask)
+    with at(f"{folder}: split {split} has no usable image"):
+        dataset = found.dataset(f"{folder.name} {Path(split).stem}")
+    if classes is None:
+        return dataset
+    for label in classes:
+        if label not in dataset.classes:
+            raise SettingsError(f"{folder}: no object '{label}' in {split}; "
+                                f"{suggest(label, dataset.classes)}")  # fmt: skip
+    kept = tuple(truth[np.isin(truth.label, list(classes))] for truth in dataset)
+    return replace(dataset, classes=tuple(classes), truths=kept)
 
 
 def find_voc(root: FilePath) -> Path:
@@ -125,18 +120,6 @@ class InstanceMasks:
         return mask if mask.any() else None
 
 
-def _by_stem(folder: Path, suffixes: tuple[str, ...]) -> dict[str, str]:
-    """Paths by file stem, the earlier suffix first; one listing costs less than many lookups."""
-    found: dict[str, str] = {}
-    names = os.listdir(folder) if folder.is_dir() else []
-    for suffix in reversed(suffixes):
-        for name in names:
-            stem, extension = os.path.splitext(name)
-            if extension.lower() == suffix:
-                found[stem] = str(folder / name)
-    return found
-
-
 def _read_split(folder: Path, split: FilePath, limits: Limits) -> list[str]:
     """The ids of a list: the first word of each line, since lists of a class add a flag."""
     lists = folder / "ImageSets" / "Main"
@@ -147,7 +130,7 @@ def _read_split(folder: Path, split: FilePath, limits: Limits) -> list[str]:
         known = sorted(path.stem for path in lists.glob("*.txt"))
         whole = [name for name in known if "_" not in name] or known
         raise AnnotationError(f"{lists}: no split '{split}'; {suggest(str(split), whole)}")
-    text = read_bounded(file, limits.xml_bytes).decode("utf-8", "replace")
+    text = read_text(file, limits.xml_bytes)
     return [line.split()[0] for line in text.splitlines() if line.strip()]
 
 
@@ -184,36 +167,19 @@ def _parse(file: Path, limits: Limits) -> Element:
     return root
 
 
-@dataclass
-class _Objects:
-    label: list[str] = field(default_factory=list)
-    box: list[Box] = field(default_factory=list)
-    full: list[Box] = field(default_factory=list)
-    visible_fraction: list[float] = field(default_factory=list)
-    flags: list[list[bool]] = field(default_factory=list)
-
-
-def _read_annotation(
-    name: str, file: Path, image: str, mask: str | None, limits: Limits
-) -> GroundTruth:
+def read_annotation(file: Path, limits: Limits) -> tuple[tuple[int, int], list[Object]]:
+    """Return the image's (height, width) and objects from one XML file."""
     root = _parse(file, limits)
-    objects = _Objects()
-    try:
+    with at(file):
         size = _image_size(root, limits)
         elements = root.findall("object")
         if len(elements) > limits.objects:
             raise AnnotationError(f"{len(elements)} objects exceed the limit of {limits.objects}")
-        for number, element in enumerate(elements, start=1):
-            _named(f"object {number}", _read_object, element, size, objects)
-    except AnnotationError as error:
-        raise AnnotationError(f"{file}: {error}") from None
-    flags = np.array(objects.flags, dtype=bool).reshape(-1, len(FLAGS)).T
-    return GroundTruth.make(
-        name, image, size, objects.label, objects.box,
-        full=objects.full, visible_fraction=objects.visible_fraction,
-        read_mask=None if mask is None else InstanceMasks(mask, size, limits),
-        **dict(zip(FLAGS, flags, strict=True)),
-    )  # fmt: skip
+        objects = []
+        for n, element in enumerate(elements, start=1):
+            with at(f"object {n}"):
+                objects.append(_object(element, size))
+    return size, objects
 
 
 def _image_size(root: Element, limits: Limits) -> tuple[int, int]:
@@ -225,32 +191,28 @@ def _image_size(root: Element, limits: Limits) -> tuple[int, int]:
     return int(height), int(width)
 
 
-def _read_object(element: Element, size: tuple[int, int], objects: _Objects) -> None:
+def _object(element: Element, size: tuple[int, int]) -> Object:
     label = (element.findtext("name") or "").strip()
     if not label:
         raise AnnotationError("name: missing")
-    box = _named("bndbox", fit_box, _box(element, "bndbox"), size)
+    box = _box(element, "bndbox")
+    with at("bndbox"):
+        box = fit_box(box, size)
     full = box
     if element.find("full") is not None:
         full = _box(element, "full")
-        _named("full", check_box, full)
-    fraction = float("nan")
-    if element.find("visible_fraction") is not None:
-        fraction = _number(element, "visible_fraction")
-        if not 0 <= fraction <= 1:
-            raise AnnotationError(f"visible_fraction: expected 0 to 1, found {fraction:g}")
-    objects.label.append(label)
-    objects.box.append(box)
-    objects.full.append(full)
-    objects.visible_fraction.append(fraction)
-    objects.flags.append([_flag(element, name) for name in FLAGS])
-
-
-def _named(place: str, check: Any, *arguments: Any) -> Any:
-    try:
-        return check(*arguments)
-    except AnnotationError as error:
-        raise AnnotationError(f"{place}: {error}") from None
+        with at("full"):
+            check_box(full)
+    one = Object(label, box, full)
+    for name in FLAGS:
+        setattr(one, name, _flag(element, name))
+    for name, most in (("visible_fraction", 1.0), ("truncation", 1.0), ("area", np.inf)):
+        if element.find(name) is not None:
+            setattr(one, name, number(_text(element, name), name, 0.0, most))
+    for name, high in (("level", 2), ("identity", 2**62)):
+        if element.find(name) is not None:
+            setattr(one, name, integer(_text(element, name), name, 0, high))
+    return one
 
 
 def _box(element: Element, name: str) -> Box:
@@ -260,13 +222,14 @@ def _box(element: Element, name: str) -> Box:
 
 
 def _number(element: Element, path: str) -> float:
+    return number(_text(element, path), path)
+
+
+def _text(element: Element, path: str) -> str:
     text = element.findtext(path)
     if text is None:
         raise AnnotationError(f"{path}: missing")
-    try:
-        return float(text)
-    except ValueError:
-        raise AnnotationError(f"{path}: expected a number, found '{text.strip()[:40]}'") from None
+    return text.strip()
 
 
 def _flag(element: Element, name: str) -> bool:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import FilePath, is_plain_name, write_atomically
 from halfseen.data.image import Pixels, write_image
-from halfseen.detections import GroundTruth
 from halfseen.errors import AnnotationError
+from halfseen.ground_truth import MEASURES, GroundTruth
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
 FLAGS = ("difficult", "truncated", "occluded", "crowd")
@@ -137,8 +137,12 @@ def _annotation(truth: GroundTruth, folder: str, file: str, segmented: bool) -> 
         _add_box(element, "bndbox", truth.box[k])
         if not np.array_equal(truth.full[k], truth.box[k]):
             _add_box(element, "full", truth.full[k])
-        if np.isfinite(truth.visible_fraction[k]):
-            _add(element, "visible_fraction", repr(float(truth.visible_fraction[k])))
+        if truth.ignore[k]:
+            _add(element, "ignore", 1)
+        for name in MEASURES:
+            value = getattr(truth, name)[k].item()
+            if value >= 0:  # what is not known is NaN or -1
+                _add(element, name, repr(value))
     indent(root, "\t")
     return bytes(tostring(root, encoding="utf-8")) + b"\n"
 

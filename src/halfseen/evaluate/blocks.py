@@ -114,7 +114,8 @@ def _lengths(length: int, low: float, high: float, blocks: int, start: float, en
     pixels = np.arange(length)
     from_ = np.maximum(np.maximum(edges[:-1, None], start), pixels)
     to = np.minimum(np.minimum(edges[1:, None], end), pixels + 1)
-    return np.maximum(to - from_, 0.0)
+    lengths: Floats = np.maximum(to - from_, 0.0)
+    return lengths
 
 
 def covered_blocks(

@@ -4,23 +4,24 @@ It differs from VOC's in that a detection takes the best box *still free*, that 
 ten overlaps and over 101 recalls, that only the best 100 detections of an image count, and that
 objects outside a range of areas are ignored together with unmatched detections outside it. Crowd
 regions are ignored, may be matched by any number of detections, and measure overlap by the
-detection's own area.
+detection's own area. The area of an object is its mask's where annotated, else its box's.
 
-One departure: the area of an object is its box's, because boxes are all that every data set has.
+Objects outside a subset (by visible fraction, say) are ignored in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from halfseen.detections import Bools, Detections, Floats, GroundTruth
 from halfseen.errors import SettingsError
-from halfseen.evaluate.voc_ap import BoxKind, Found, aligned, only_label
-from halfseen.geometry import Boxes, area, intersection, iou_matrix
+from halfseen.evaluate.pool import Members, Pool
+from halfseen.evaluate.voc_ap import NEITHER, TRUE, BoxKind, Found
+from halfseen.geometry import Bools, Floats, area
+from halfseen.ground_truth import GroundTruth
 
 OVERLAPS = np.linspace(0.5, 0.95, 10)
 RECALLS = np.linspace(0, 1, 101)
@@ -74,25 +75,41 @@ def coco_average_precision(
     size: Size = "all",
     box: BoxKind = "full",
 ) -> COCOResult:
-    """AP of one class by COCO's rules. Difficult objects are ignored."""
+    """AP of one class by COCO's rules. Difficult objects and ignored regions are ignored."""
     if size not in AREAS:
         raise SettingsError(f"size must be one of {', '.join(AREAS)}, not {size!r}")
-    found = aligned(truth, found)
-    label = only_label(truth, found) if label is None else label
-    images = [
-        _match_image(here, seen, label, AREAS[size], box)
-        for here, seen in zip(truth, found, strict=True)
-    ]
-    positives = sum(wanted for *_, wanted in images)
-    missing = np.full(len(OVERLAPS), np.nan)
+    (result,) = coco_by_subset(Pool.of(truth, found, label, box), {"all": None}, size).values()
+    return result
+
+
+def coco_by_subset(
+    pool: Pool, subsets: Mapping[str, Members | None], size: Size = "all"
+) -> dict[str, COCOResult]:
+    """AP of one class on subsets of its objects, by name; None stands for all of them."""
+    low, high = AREAS[size]
+    outside = pool.left_out | (pool.size < low) | (pool.size > high)
+    ignored = np.array(
+        [outside if part is None else outside | ~pool.members(part) for part in subsets.values()]
+    ).reshape(len(subsets), len(outside))
+    region = np.tile(pool.crowd, (len(subsets), 1))
+    unused = np.tile(pool.rank >= MOST_DETECTIONS, (len(subsets), 1))
+    outcome = pool.match(ignored, region, OVERLAPS, unused)
+    sizes = area(pool.boxes.found)
+    beyond = (sizes < low) | (sizes > high)
+    outcome[(outcome != TRUE) & beyond] = NEITHER
+    ranked = outcome[:, :, pool.order]
+    return {
+        name: _result(pool.label, size, ranked[n], int((~ignored[n]).sum()))
+        for n, name in enumerate(subsets)
+    }
+
+
+def _result(label: str, size: Size, ranked: np.ndarray, positives: int) -> COCOResult:
     if not positives:
+        missing = np.full(len(OVERLAPS), np.nan)
         return COCOResult(label, size, missing, missing, 0)
-    score = np.concatenate([part[0] for part in images])
-    order = np.argsort(-score, kind="stable")
-    right = np.concatenate([part[1] for part in images], axis=1)[:, order]
-    counted = ~np.concatenate([part[2] for part in images], axis=1)[:, order]
-    ap = [_mean_envelope(r[c], positives) for r, c in zip(right, counted, strict=True)]
-    best = (right & counted).sum(axis=1) / positives
+    ap = [_mean_envelope(row[row != NEITHER] == TRUE, positives) for row in ranked]
+    best = (ranked == TRUE).sum(axis=1) / positives
     return COCOResult(label, size, np.array(ap), best, positives)
 
 
@@ -102,52 +119,3 @@ def _mean_envelope(right: Bools, positives: int) -> float:
     precision = hits / np.arange(1, len(hits) + 1)
     envelope = np.append(np.maximum.accumulate(precision[::-1])[::-1], 0.0)
     return float(envelope[np.searchsorted(hits / positives, RECALLS)].mean())
-
-
-def _match_image(
-    here: GroundTruth, seen: Detections, label: str, areas: tuple[float, float], box: BoxKind
-) -> tuple[Floats, Bools, Bools, int]:
-    """Of one image's best detections: score (n,), right and ignored (10, n), objects wanted."""
-    low, high = areas
-    own = np.flatnonzero(here.label == label)
-    boxes = here.box[own]
-    sizes = area(boxes)
-    skip = here.crowd[own] | here.difficult[own] | (sizes < low) | (sizes > high)
-    order = np.argsort(skip, kind="stable")  # the objects that count come first
-    boxes, skip, crowd = boxes[order], skip[order], here.crowd[own][order]
-
-    chosen = np.flatnonzero(seen.label == label)
-    chosen = chosen[np.argsort(-seen.score[chosen], kind="stable")][:MOST_DETECTIONS]
-    candidates = (seen.clipped if box == "full" else seen.visible)[chosen]
-    shared = _overlaps(candidates, boxes, crowd)
-    sizes = area(candidates)
-    outside = (sizes < low) | (sizes > high)
-
-    right = np.zeros((len(OVERLAPS), len(chosen)), bool)
-    ignored = np.tile(outside, (len(OVERLAPS), 1))
-    most = shared.max(axis=1, initial=0)
-    for t, least in enumerate(OVERLAPS):
-        free = np.ones(len(boxes), bool)
-        for i in np.flatnonzero(most >= least):
-            j = _take(shared[i], least, free | crowd, skip)
-            if j >= 0:
-                free[j] = False
-                right[t, i] = True
-                ignored[t, i] = skip[j]
-    return seen.score[chosen], right, ignored, int((~skip).sum())
-
-
-def _overlaps(candidates: Boxes, boxes: Boxes, crowd: Bools) -> Floats:
-    shared = iou_matrix(candidates, boxes)
-    own = np.maximum(area(candidates), np.finfo(float).tiny)
-    shared[:, crowd] = intersection(candidates[:, None], boxes[None, crowd]) / own[:, None]
-    return shared
-
-
-def _take(shared: Floats, least: float, free: Bools, skip: Bools) -> int:
-    """The free object overlapped most (the last of equals), first of those that count; or -1."""
-    for group in (free & ~skip, free & skip):
-        eligible = np.flatnonzero(group & (shared >= least))
-        if len(eligible):
-            return int(eligible[::-1][np.argmax(shared[eligible[::-1]])])
-    return -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from halfseen.evaluate.summary import Summary
@@ -48,8 +49,10 @@ def by_fraction(summaries: Sequence[Summary]) -> Table | None:
     return Table(columns, rows, "by visible fraction, %", notes=notes)
 
 
-def what_is_seen(summaries: Sequence[Summary]) -> Table:
-    """The quality of boxes, masks and hidden blocks of right detections."""
+def what_is_seen(summaries: Sequence[Summary]) -> Table | None:
+    """The quality of boxes, masks and hidden blocks of right detections; None of boxes alone."""
+    if all(math.isnan(s.visible_share) and not s.visible_box.objects for s in summaries):
+        return None
     columns = [
         "", "seen", "visible", "full", "mask", "(box)", "occl.", "(box)", "hid. BA", "false",
     ]  # fmt: skip
@@ -79,18 +82,18 @@ def sweep_table(summaries: Sequence[Summary]) -> Table | None:
     if not swept:
         return None
     shares = [step.share for step in swept[0].sweep]
-    told = [k for k, share in enumerate(shares) if share > 0]
+    covered = [k for k, share in enumerate(shares) if share > 0]
     columns = [
         "",
         *(f"AP {share:.0%}" for share in shares),
-        *(f"BA {shares[k]:.0%}" for k in told),
+        *(f"BA {shares[k]:.0%}" for k in covered),
         "false",
     ]
     rows: list[list[Cell]] = [
         [
             s.name,
             *(100 * step.ap for step in s.sweep),
-            *(100 * s.sweep[k].blocks.balanced_accuracy for k in told),
+            *(100 * s.sweep[k].blocks.balanced_accuracy for k in covered),
             100 * s.sweep[0].blocks.false_hidden_share,
         ]
         for s in swept

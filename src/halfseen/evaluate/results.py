@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from halfseen.data.files import write_atomically
 from halfseen.data.limits import LIMITS
 from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import AnnotationError, SettingsError
-from halfseen.evaluate.voc_ap import BoxKind, Found, aligned
+from halfseen.evaluate.voc_ap import BoxKind, Found, aligned, boxes_of
 
 _NAME = re.compile(r"comp\d+_det_[^_]+_(?P<label>.+)\.txt")
 
@@ -48,7 +49,7 @@ def write_voc_results(
                 f'image id "{here.image}" is empty or holds a space, which {path.name} cannot: '
                 "rename the image"
             )
-        boxes = seen.clipped if box == "full" else seen.visible
+        boxes = boxes_of(seen, box)
         for i in np.flatnonzero(seen.label == label):
             left, top, right, bottom = (boxes[i] + (1, 1, 0, 0)).tolist()
             lines.append(f"{here.image} {float(seen.score[i])!r} {left} {top} {right} {bottom}\n")
@@ -79,8 +80,13 @@ def read_voc_results(
         with path.open(encoding="utf-8", errors="replace") as lines:
             for n, line in enumerate(lines, start=1):
                 if line.strip():
-                    image, values = _parse(line, f"{path}, line {n}", place)
-                    images.append(image)
+                    image, values = parse_line(line, f"{path}, line {n}")
+                    if image not in place:
+                        raise AnnotationError(
+                            f'{path}, line {n}: image "{image[:60]}" is not among the {len(place)} '
+                            "images evaluated: use the split that the results were made on"
+                        )
+                    images.append(place[image])
                     numbers.extend(values)
     except OSError as error:
         raise AnnotationError(f"{path}: cannot read the results file ({error.strerror})") from None
@@ -88,10 +94,12 @@ def read_voc_results(
     owner = np.array(images, dtype=np.int64)
     order = np.argsort(owner, kind="stable")
     cuts = np.searchsorted(owner[order], np.arange(len(truth) + 1))
-    return [
-        _detections(rows[order[cuts[k] : cuts[k + 1]]], label, here.size)
-        for k, here in enumerate(truth)
-    ]
+    found = []
+    for k, here in enumerate(truth):
+        own = rows[order[cuts[k] : cuts[k + 1]]]
+        labels = np.full(len(own), label)
+        found.append(box_detections(own[:, 1:], own[:, 0], labels, here.size))
+    return found
 
 
 def results_label(path: str | Path) -> str:
@@ -106,16 +114,12 @@ def results_label(path: str | Path) -> str:
     return name["label"]
 
 
-def _parse(line: str, where: str, place: dict[str, int]) -> tuple[int, tuple[float, ...]]:
+def parse_line(line: str, where: str) -> tuple[str, tuple[float, ...]]:
+    """Return the image of one line, and its score and box; AnnotationError names `where`."""
     fields = line.split()
     if len(fields) != 6:
         raise AnnotationError(
             f"{where}: expected 6 fields, image score left top right bottom; found {len(fields)}"
-        )
-    if fields[0] not in place:
-        raise AnnotationError(
-            f'{where}: image "{fields[0][:60]}" is not among the {len(place)} images evaluated: '
-            "use the split that the results were made on"
         )
     try:
         score, left, top, right, bottom = map(float, fields[1:])
@@ -126,13 +130,17 @@ def _parse(line: str, where: str, place: dict[str, int]) -> tuple[int, tuple[flo
         raise AnnotationError(f"{where}: a number is not finite: {line.strip()[:80]}")
     if box[2] < box[0] or box[3] < box[1]:
         raise AnnotationError(f"{where}: the box is reversed: {line.strip()[:80]}")
-    return place[fields[0]], (score, *box)
+    return fields[0], (score, *box)
 
 
-def _detections(rows: np.ndarray, label: str, size: tuple[int, int]) -> Detections:
-    count = len(rows)
-    boxes = rows[:, 1:]
-    return Detections(
-        rows[:, 0], np.full(count, label), np.zeros(count, np.int64), np.zeros(count, bool),
-        boxes, boxes, boxes, (np.ones((1, 1), bool),) * count, size,
-    )  # fmt: skip
+def box_detections(
+    boxes: NDArray[np.float64],
+    score: NDArray[np.float64],
+    label: NDArray[np.str_],
+    size: tuple[int, int],
+) -> Detections:
+    """Detections of which boxes are all that is known: wholly visible."""
+    count = len(boxes)
+    grids = (np.ones((1, 1), bool),) * count
+    none = np.zeros(count, np.int64)
+    return Detections(score, label, none, none > 0, boxes, boxes, boxes, grids, size)

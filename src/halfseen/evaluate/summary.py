@@ -11,11 +11,19 @@ import numpy as np
 
 from halfseen.detections import Bools, Floats, GroundTruth
 from halfseen.evaluate.blocks import BlockCounts, neighbour_counts, whole_counts
+from halfseen.evaluate.bootstrap import crowded
 from halfseen.evaluate.coco_ap import coco_average_precision
-from halfseen.evaluate.crowd import crowded
 from halfseen.evaluate.sweep import SweepPoint
 from halfseen.evaluate.visibility import ap_by_subset, best_recall, box_quality, mask_quality
-from halfseen.evaluate.voc_ap import APResult, Found, Matches, aligned, match, summarise
+from halfseen.evaluate.voc_ap import (
+    APResult,
+    BoxKind,
+    Found,
+    Matches,
+    aligned,
+    match,
+    summarise,
+)
 
 CURVE_POINTS = 400
 
@@ -31,7 +39,7 @@ class Subset:
 
 @dataclass(frozen=True)
 class Blocks:
-    """How well the hidden blocks of right detections were told, over `objects` of them."""
+    """How well the hidden blocks of right detections were found, over `objects` of them."""
 
     objects: int
     balanced_accuracy: float
@@ -68,7 +76,7 @@ class Covered:
 
 @dataclass(frozen=True)
 class Summary:
-    """One method, one class, one dataset. Shares and APs are 0..1, NaN where nothing tells.
+    """One method, one class, one dataset. Shares and APs are 0..1, NaN where not known.
 
     ap, ap_11        VOC's, all-point and 11-point, of the whole object's box cut to the image
     ap_visible       VOC's, all-point, of the box around what is seen
@@ -136,31 +144,17 @@ def measure(
 
     truth      of all classes, one an image: any object may be the neighbour that hides
     sweep      the points of a sweep; those of other methods are left out
-    annotated  the same with boxes of what is seen, where those of `truth` are of whole objects
+    annotated  the same with boxes of what is visible, where those of `truth` are of whole objects
     """
     found = aligned(truth, found)
-    matches = match(truth, found, label)
-    result = summarise(matches)
+    summary, matches = measure_boxes(name, label, truth, found, "full")
     annotated = truth if annotated is None else annotated
     boxes = box_quality(annotated, found, matches)
     known = np.isfinite(boxes.full)
     masks = mask_quality(truth, found, matches)
-    together = crowded(truth, label)
-    subsets = {k: _subset(v) for k, v in ap_by_subset(truth, matches).items()}
-    points = _thin(len(result.recall))
-    summary = Summary(
-        name=name,
-        label=label,
-        images=len(truth),
-        objects=result.positives,
-        detections=len(matches),
-        ap=result.ap,
-        ap_11=summarise(matches, "11-point").ap,
+    summary = replace(
+        summary,
         ap_visible=summarise(match(annotated, found, label, box="visible")).ap,
-        coco=coco_average_precision(truth, found, label).ap,
-        recall=best_recall(result),
-        subsets=subsets,
-        crowded=_subset(summarise(_on_images(matches, together))),
         visible_box=_fit(boxes.visible, boxes.clipped),
         full_box=_fit(boxes.full, boxes.clipped, known),
         masks={
@@ -171,13 +165,44 @@ def measure(
         hidden=Blocks.of(neighbour_counts(truth, found, matches)),
         false_hidden=whole_counts(truth, found, matches).false_hidden_share,
         visible_share=_mean([found[k].visibility[i].mean() for k, i, _ in matches.right]),
-        precision_curve=tuple(result.precision[points].tolist()),
-        recall_curve=tuple(result.recall[points].tolist()),
         sweep=tuple(
             Covered(point.share, point.ap.ap, point.recall, Blocks.of(point.blocks))
             for point in sweep
             if point.method == name
         ),
+    )
+    return summary, matches
+
+
+def measure_boxes(
+    name: str, label: str, truth: Sequence[GroundTruth], found: Found, box: BoxKind = "as given"
+) -> tuple[Summary, Matches]:
+    """The measures that need boxes alone, for any detector; all others are NaN or empty."""
+    matches = match(truth, found, label, box=box)
+    result = summarise(matches)
+    points = _thin(len(result.recall))
+    nan, nothing = float("nan"), Fit(0, float("nan"), float("nan"))
+    summary = Summary(
+        name=name,
+        label=label,
+        images=len(truth),
+        objects=result.positives,
+        detections=len(matches),
+        ap=result.ap,
+        ap_11=summarise(matches, "11-point").ap,
+        ap_visible=nan,
+        coco=coco_average_precision(truth, found, label, box=box).ap,
+        recall=best_recall(result),
+        subsets={k: _subset(v) for k, v in ap_by_subset(truth, matches).items()},
+        crowded=_subset(summarise(_on_images(matches, crowded(truth, label)))),
+        visible_box=nothing,
+        full_box=nothing,
+        masks={"all": nothing, "whole": nothing, "occluded": nothing},
+        hidden=Blocks.of(BlockCounts()),
+        false_hidden=nan,
+        visible_share=nan,
+        precision_curve=tuple(result.precision[points].tolist()),
+        recall_curve=tuple(result.recall[points].tolist()),
     )
     return summary, matches
 

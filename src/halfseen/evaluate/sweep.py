@@ -8,13 +8,13 @@ objects stand close, the occluder of one may also cover part of the next; the bl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from halfseen.data.occluders import REACH, cut_out, draw_shape
 from halfseen.detections import Bools, Detections, Floats, GroundTruth
 from halfseen.errors import SettingsError
 from halfseen.evaluate.blocks import BlockCounts, count_blocks, covered_blocks
@@ -23,8 +23,6 @@ from halfseen.evaluate.voc_ap import APResult, Kind, match, summarise
 from halfseen.geometry import clip
 
 SHARES = (0.0, 0.2, 0.4, 0.6)
-SHAPES = ("rectangle", "blob", "bars")
-REACH = 0.15
 Image = NDArray[np.uint8]
 Detect = Callable[[Image], Mapping[str, Detections]]
 
@@ -35,15 +33,12 @@ def paste_occluders(
     share: float,
     textures: Sequence[Image],
     rng: np.random.Generator,
-    *,
-    feather: float = 0.0,
 ) -> tuple[Image, Bools]:
     """A copy of the image with `share` of the box covered, and the mask of what covers.
 
     The shape (rectangle, blob or bars), its place and its texture (a patch of one of `textures`,
     each (H, W, 3) uint8) are drawn from `rng`; the same generator state and a larger share give a
-    larger occluder of the same shape. It may reach beyond the box by 15% of its sides. `feather` is
-    the width in pixels over which its edge is blended.
+    larger occluder of the same shape. It may reach beyond the box by 15% of its sides.
     """
     if not 0 <= share < 1:
         raise SettingsError(f"the share to cover must be at least 0 and below 1, not {share}")
@@ -59,7 +54,7 @@ def paste_occluders(
 
     rows = (np.arange(top, bottom) + 0.5 - y1) / (y2 - y1)
     columns = (np.arange(left, right) + 0.5 - x1) / (x2 - x1)
-    field = _field(rows[:, None], columns[None, :], rng)
+    field = np.asarray(draw_shape(rows[:, None], columns[None, :], rng), np.float64)
     patch = _patch(textures, field.shape, rng)
     covered = _lowest(field, (slice(y1 - top, y2 - top), slice(x1 - left, x2 - left)), share)
 
@@ -67,29 +62,8 @@ def paste_occluders(
     mask[top:bottom, left:right] = covered
     pasted = image.copy()
     region = pasted[top:bottom, left:right]
-    opacity = _soften(covered, feather)[..., None]
-    region[...] = np.rint(opacity * patch + (1 - opacity) * region).astype(np.uint8)
+    region[covered] = patch[covered]
     return pasted, mask
-
-
-def _field(y: Floats, x: Floats, rng: np.random.Generator) -> Floats:
-    """A function of place whose level sets have the shape; the box is the unit square."""
-    shape = SHAPES[rng.integers(len(SHAPES))]
-    if shape == "rectangle":
-        centre_x, centre_y = rng.random(2)
-        aspect = np.exp(rng.uniform(-0.7, 0.7))
-        return np.maximum(np.abs(x - centre_x) * aspect, np.abs(y - centre_y) / aspect)
-    if shape == "blob":
-        centres, radii = rng.random((4, 2)), rng.uniform(0.5, 1.0, 4)
-        return np.min(
-            [np.hypot(x - cx, y - cy) / r for (cx, cy), r in zip(centres, radii, strict=True)],
-            axis=0,
-        )
-    angle, period, phase = rng.normal(0, 0.3), rng.uniform(0.5, 1.2), rng.random()
-    if rng.random() < 0.3:
-        x, y = y, x
-    along = (x * np.cos(angle) + y * np.sin(angle)) / period + phase
-    return np.abs(along - np.floor(along) - 0.5)
 
 
 def _lowest(field: Floats, box: tuple[slice, slice], share: float) -> Bools:
@@ -99,31 +73,21 @@ def _lowest(field: Floats, box: tuple[slice, slice], share: float) -> Bools:
     order = np.argsort(inner, axis=None, kind="stable")
     if count == 0:
         return np.zeros(field.shape, bool)
-    covered = field <= inner.flat[order[count - 1]]
+    covered: NDArray[np.bool_] = field <= inner.flat[order[count - 1]]
     chosen = np.zeros(inner.size, bool)
     chosen[order[:count]] = True
     covered[box] = chosen.reshape(inner.shape)
     return covered
 
 
-def _patch(textures: Sequence[Image], shape: tuple[int, int], rng: np.random.Generator) -> Image:
+def _patch(textures: Sequence[Image], shape: tuple[int, ...], rng: np.random.Generator) -> Image:
     """A random patch of a random texture; a texture too small is continued by its mirror image."""
     texture = textures[int(rng.integers(len(textures)))]
-    indices = []
-    for size, wanted in zip(texture.shape[:2], shape, strict=True):
-        start = rng.integers(max(size - wanted, 0) + 1)
-        place = np.arange(start, start + wanted) % (2 * size)
-        indices.append(np.where(place < size, place, 2 * size - 1 - place))
-    return np.asarray(texture[np.ix_(*indices)])
-
-
-def _soften(mask: Bools, feather: float) -> Floats:
-    opacity = mask.astype(np.float64)
-    if feather <= 0:
-        return opacity
-    from scipy.ndimage import gaussian_filter  # heavy to import, and seldom asked for
-
-    return np.asarray(gaussian_filter(opacity, feather / 2))
+    low = [
+        int(rng.integers(max(size - wanted, 0) + 1))
+        for size, wanted in zip(texture.shape[:2], shape, strict=True)
+    ]
+    return cut_out(texture, np.array(low), np.add(low, shape), "symmetric")
 
 
 def _pixels(box: ArrayLike, size: tuple[int, int]) -> NDArray[np.int64]:
@@ -138,8 +102,6 @@ def cover_objects(
     share: float,
     textures: Sequence[Image],
     seed: int,
-    *,
-    feather: float = 0.0,
 ) -> tuple[Image, Bools]:
     """The image with every whole object of the class covered, and the mask of all that covers.
 
@@ -151,7 +113,7 @@ def cover_objects(
         if x2 <= x1 or y2 <= y1:
             continue
         rng = np.random.default_rng([seed, int(j), *truth.image.encode()])
-        image, more = paste_occluders(image, truth.box[j], share, textures, rng, feather=feather)
+        image, more = paste_occluders(image, truth.box[j], share, textures, rng)
         mask |= more
     return image, mask
 
@@ -172,8 +134,6 @@ def sweep_image(
     textures: Sequence[Image],
     shares: Sequence[float] = SHARES,
     seed: int = 0,
-    *,
-    feather: float = 0.0,
 ) -> Swept:
     """Cover, detect and count blocks in one image.
 
@@ -186,7 +146,7 @@ def sweep_image(
     blocks: dict[tuple[str, float], BlockCounts] = {}
     results: Mapping[str, Detections] = {}
     for n, share in enumerate(shares):
-        pasted, mask = cover_objects(image, truth, label, share, textures, seed, feather=feather)
+        pasted, mask = cover_objects(image, truth, label, share, textures, seed)
         if n == 0 or not alone:
             results = detect(pasted)
         for method, seen in results.items():
@@ -226,24 +186,3 @@ def summarise_sweep(
         blocks = sum((image.blocks[method, share] for image in swept), BlockCounts())
         points.append(SweepPoint(method, share, result, best_recall(result), blocks))
     return points
-
-
-def sweep(
-    truth: Sequence[GroundTruth],
-    label: str,
-    read_image: Callable[[GroundTruth], Image],
-    detect: Detect,
-    textures: Sequence[Image],
-    shares: Sequence[float] = SHARES,
-    seed: int = 0,
-    *,
-    feather: float = 0.0,
-    run: Callable[..., Iterable[Any]] = map,
-) -> list[SweepPoint]:
-    """The whole sweep of one class. `run` is how a function is mapped over the images."""
-
-    def one(here: GroundTruth) -> Swept:
-        image = read_image(here)
-        return sweep_image(image, here, label, detect, textures, shares, seed, feather=feather)
-
-    return summarise_sweep(truth, list(run(one, truth)), label)

@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 WIDTH = 80
 Cell = str | float | int | None
@@ -17,6 +18,7 @@ class Table:
     """A table: a name for every column, then rows of as many cells.
 
     Floats are shown with `digits` decimals; None and NaN, which stand for "not known", as "-".
+    `ranked` columns compare methods: the highest number is the best.
     """
 
     columns: Sequence[str]
@@ -24,6 +26,7 @@ class Table:
     title: str = ""
     digits: int = 1
     notes: Sequence[str] = field(default_factory=tuple)
+    ranked: bool = True
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -88,6 +91,11 @@ class Table:
         head = [f"**{self.title}**", ""] if self.title else []
         foot = ["", *self.notes] if self.notes else []
         return "\n".join([*head, line(self.columns), line(marks), *body, *foot])
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for JSON; what is not known is null."""
+        rows = [[None if _unknown(cell) else cell for cell in row] for row in self.rows]
+        return {"title": self.title, "columns": list(self.columns), "rows": rows}
 
     def csv(self) -> str:
         """CSV with all digits; what is not known is empty. Titles and notes are left out."""

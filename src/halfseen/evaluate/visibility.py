@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from halfseen.detections import Bools, Detections, Floats, GroundTruth
 from halfseen.errors import SettingsError
+from halfseen.evaluate.groups import QUARTERS, between
 from halfseen.evaluate.voc_ap import NEITHER, APResult, Kind, Matches, summarise
 from halfseen.geometry import clip, iou
 
-QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
-
 
 def whole(truth: GroundTruth) -> Bools:
-    """Objects neither truncated nor occluded, nor difficult nor crowds."""
-    return ~(truth.truncated | truth.occluded | truth.difficult | truth.crowd)
+    """Objects neither truncated nor occluded, nor difficult, crowds or ignored."""
+    return ~(truth.truncated | truth.occluded | truth.left_out)
 
 
 def subsets(
@@ -29,8 +29,6 @@ def subsets(
     "all", "whole", "truncated", "occluded"; and, where visible fractions are known, one for each
     [low, high) between edges (the last with its end). An object of unknown fraction is in none.
     """
-    if len(edges) < 2 or (np.diff(edges) <= 0).any():
-        raise SettingsError(f"edges of visible fraction must rise, not {list(edges)}")
     named = {
         "all": [np.ones(len(here), bool) for here in truth],
         "whole": [whole(here) for here in truth],
@@ -38,14 +36,8 @@ def subsets(
         "occluded": [here.occluded for here in truth],
     }
     fractions = [here.visible_fraction for here in truth]
-    if not any(np.isfinite(values).any() for values in fractions):
-        return named
-    for low, high in itertools.pairwise(edges):
-        last = high == edges[-1]
-        named[f"{100 * low:g}-{100 * high:g}% visible"] = [
-            (v >= low) & ((v <= high) if last else (v < high)) for v in fractions
-        ]
-    return named
+    by_fraction = between(fractions, edges, "visible")
+    return named | by_fraction if any(np.isfinite(v).any() for v in fractions) else named
 
 
 def restrict(matches: Matches, truth: Sequence[GroundTruth], keep: Sequence[Bools]) -> Matches:
@@ -55,17 +47,22 @@ def restrict(matches: Matches, truth: Sequence[GroundTruth], keep: Sequence[Bool
     What hits no object stays wrong in every subset, so **AP falls with the size of the subset** and
     compares methods on one subset, not subsets with each other; recall compares both.
     """
-    wanted = [
-        member & (here.label == matches.label) & ~here.difficult & ~here.crowd
-        for member, here in zip(keep, truth, strict=True)
-    ]
-    starts = np.cumsum([0] + [len(member) for member in wanted])
-    flat = np.concatenate([*wanted, [False]])
+    if [len(member) for member in keep] != [len(here) for here in truth]:
+        raise SettingsError("a subset has one flag for each object of each image")
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(here, name) for here in truth] or [np.zeros(0)])
+
+    left_out = column("difficult") + column("crowd") + column("ignore") > 0
+    wanted = np.concatenate([*keep, np.zeros(0, bool)]).astype(bool)
+    wanted &= (column("label") == matches.label) & ~left_out
+    starts = np.cumsum([0] + [len(here) for here in truth])
     on_object = (matches.target >= 0) & (matches.overlap >= matches.least)
     place = np.where(on_object, starts[matches.image] + matches.target, -1)
-    outcome = np.where(on_object & ~flat[place], NEITHER, matches.outcome).astype(np.int8)
-    counts = np.array([member.sum() for member in wanted], np.int64)
-    return replace(matches, outcome=outcome, wanted=counts)
+    outside = on_object & ~np.append(wanted, False)[place]
+    outcome = np.where(outside, NEITHER, matches.outcome).astype(np.int8)
+    total = np.concatenate([[0], np.cumsum(wanted)])
+    return replace(matches, outcome=outcome, wanted=total[starts[1:]] - total[starts[:-1]])
 
 
 def ap_by_subset(

@@ -8,6 +8,8 @@ For one class, over all images at once:
 3. Overlap is intersection over union and must be at least 0.5.
 4. If it is too small: a false positive. If the box is difficult: neither right nor wrong. If it was
    taken by an earlier detection: a false positive. Otherwise a true positive, and the box is taken.
+   A detection that is wrong so far, more than half of whose own area lies in an ignored region of
+   its class, is neither; VOC has no such regions.
 5. Recall is over the boxes that are not difficult. A class without such boxes has no AP: NaN.
 
 The kit counts pixels 1-based and inclusive, (x1 + 1, y1 + 1, x2, y2) in terms of our half-open
@@ -19,17 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.detections import Bools, Detections, Floats, GroundTruth
 from halfseen.errors import AnnotationError, SettingsError
-from halfseen.geometry import Boxes, iou_matrix
+from halfseen.geometry import Boxes, area, intersection, iou_matrix
 
 Kind = Literal["all-point", "11-point"]
-BoxKind = Literal["full", "visible"]
+BoxKind = Literal["full", "visible", "as given"]
 Found = Sequence[Detections] | Mapping[str, Detections]
 
 TRUE, FALSE, NEITHER = 1, 0, -1
@@ -116,7 +118,8 @@ def average_precision(
     label    the class; may be left out where detections (or else objects) are of one class only
     kind     "all-point" (VOC 2010 on): area under the precision envelope; "11-point" (to 2009):
              mean of the envelope at recalls 0, 0.1, ..., 1
-    box      "full": the whole object's box cut to the image; "visible": the box of what is seen
+    box      "full": the whole object's box cut to the image; "visible": the box of what is visible;
+             "as given": the whole object's box, as another detector gave it
     rank     one array per image that replaces the score as the order of detections
     """
     return summarise(match(truth, found, label, box=box, overlap=overlap, rank=rank), kind)
@@ -170,35 +173,36 @@ def match(
 ) -> Matches:
     """Rules 1 to 4: every detection of the class with its outcome, best first.
 
-    ignored  one array per image, True for the objects that count as neither; difficult and crowd
-             objects if not given
+    ignored  one array per image, True for the objects that count as neither; difficult ones,
+             crowds and ignored regions if not given
     """
-    if box not in ("full", "visible"):
-        raise SettingsError(f'box must be "full" or "visible", not {box!r}')
+    if box not in ("full", "visible", "as given"):
+        raise SettingsError(f'box must be "full", "visible" or "as given", not {box!r}')
     if not 0 < overlap <= 1:
         raise SettingsError(f"overlap must be above 0 and at most 1, not {overlap}")
     found = aligned(truth, found)
     label = only_label(truth, found) if label is None else label
 
-    columns: list[tuple[NDArray, ...]] = []
+    columns: list[tuple[NDArray[Any], ...]] = []
     wanted = np.zeros(len(truth), np.int64)
     objects = 0
     for k, (here, seen) in enumerate(zip(truth, found, strict=True)):
         own = np.flatnonzero(here.label == label)
-        skip = (here.difficult | here.crowd if ignored is None else ignored[k])[own]
+        skip = (here.left_out if ignored is None else ignored[k])[own]
         wanted[k] = (~skip).sum()
         chosen = np.flatnonzero(seen.label == label)
         if len(chosen):
-            boxes = (seen.clipped if box == "full" else seen.visible)[chosen]
+            boxes = boxes_of(seen, box)[chosen]
             if not np.isfinite(boxes).all():
                 raise SettingsError(f'image "{here.image}": a {box} box is not finite numbers')
             best, shared = best_overlap(boxes, here.box[own])
             judged = np.where(shared >= overlap, best, -1)
+            spared = (judged < 0) & _inside(boxes, here.box[own][here.ignore[own]])
             columns.append((
                 np.full(len(chosen), k), chosen, _ranks(seen, rank, k, here.image)[chosen], shared,
                 np.append(own, -1)[best],
                 np.where(judged < 0, -1, objects + judged),
-                np.append(skip, False)[judged],
+                np.append(skip, False)[judged] | spared,
             ))  # fmt: skip
         objects += len(own)
 
@@ -214,6 +218,21 @@ def match(
     outcome[first[objects_hit >= 0]] = TRUE
     outcome[skipped] = NEITHER
     return Matches(label, box, overlap, image, index, ranks, outcome, target, shared, wanted)
+
+
+def boxes_of(seen: Detections, kind: BoxKind) -> Boxes:
+    """The boxes of detections that are compared with the true ones; see `average_precision`."""
+    if kind == "full":
+        return seen.clipped
+    return seen.visible if kind == "visible" else seen.full
+
+
+def _inside(boxes: Boxes, regions: Boxes) -> Bools:
+    """Boxes more than half of whose area lies in one of the regions."""
+    if not len(regions):
+        return np.zeros(len(boxes), bool)
+    shared = intersection(boxes[:, None], regions[None]).max(axis=1)
+    return np.asarray(shared > 0.5 * area(boxes))
 
 
 def best_overlap(boxes: Boxes, true: Boxes) -> tuple[NDArray[np.int64], Floats]:

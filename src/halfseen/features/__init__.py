@@ -1,0 +1,1 @@
+"""From a picture to blocks: the pyramid of levels and the descriptors."""

@@ -1,4 +1,4 @@
-"""What a descriptor must offer, and how a model file names one."""
+"""What a descriptor must offer, and the table of descriptors by name."""
 
 from __future__ import annotations
 
@@ -48,21 +48,39 @@ class Descriptor(Protocol):
         """The JSON values with which `register`'s factory makes this descriptor again."""
 
 
-_factories: dict[str, Callable[..., Descriptor]] = {}
+def describe(descriptor: Descriptor, level: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the features of a level (rows, cols, channels) in the order that costs least.
+
+    A descriptor may offer `planes(level)`, (channels, rows, cols): search multiplies by planes.
+    """
+    planes: Callable[..., NDArray[np.float32]] | None = getattr(descriptor, "planes", None)
+    return descriptor(level) if planes is None else planes(level).transpose(1, 2, 0)
+
+
+_registered: dict[str, Callable[..., Descriptor]] = {}
 
 
 def register(name: str, factory: Callable[..., Descriptor]) -> None:
-    """Makes a descriptor known by name, so that a model file that names it can be loaded."""
-    _factories[name] = factory
+    """Make a descriptor known by name, so that a model file that names it can be loaded."""
+    _registered[name] = factory
+
+
+def known_descriptors() -> dict[str, Callable[..., Descriptor]]:
+    """Return what makes each descriptor, by name: our own, and those registered."""
+    from halfseen.features.fhog import Fhog
+    from halfseen.features.hog import Hog
+    from halfseen.features.net import Net
+
+    return {"fhog": Fhog, "hog": Hog, "net": Net, **_registered}
 
 
 def make_descriptor(name: str, **options: Any) -> Descriptor:
-    """The registered descriptor of this name."""
-    from halfseen.features import fhog, hog  # noqa: F401  (they register themselves)
-
-    if name not in _factories:
+    """Return the descriptor of this name; `net:NAME` is `net` on the backbone NAME."""
+    known = known_descriptors()
+    name, _, backbone = name.partition(":")
+    if name not in known:
         raise ModelError(
-            f"unknown descriptor {name!r}; known: {', '.join(sorted(_factories))}. "
+            f"unknown descriptor {name!r}; known: {', '.join(sorted(known))}. "
             "Import the module that registers it first"
         )
-    return _factories[name](**options)
+    return known[name](**options, **({"backbone": backbone} if backbone else {}))

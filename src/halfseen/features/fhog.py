@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.errors import ModelError
-from halfseen.features.descriptor import register
 
 ORIENTATIONS = 9
 
@@ -71,6 +70,3 @@ class Fhog:
 
     def options(self) -> dict[str, Any]:
         return {"cell": self.cell, "clip": self.clip}
-
-
-register("fhog", Fhog)

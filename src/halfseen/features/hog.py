@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.errors import ModelError
-from halfseen.features.descriptor import register
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Hog:
 
     def planes(self, level: NDArray[np.float32]) -> NDArray[np.float32]:
         """The same as (channels, rows, cols), as they are computed and multiplied fastest."""
-        from halfseen.features import kernels
+        from halfseen.features import hog_kernels as kernels
 
         blocks = np.empty((self.channels, *self.grid(*level.shape[1:])), np.float32)
         if blocks.size:
@@ -83,6 +82,3 @@ class Hog:
             "clip": self.clip,
             "interpolate": self.interpolate,
         }
-
-
-register("hog", Hog)

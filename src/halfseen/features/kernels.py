@@ -1,7 +1,6 @@
-"""Compiled loops of the features: gradients, cell histograms, block normalisation; and of colours.
+"""Compiled loops of the pyramid and of the features: resizing, gradients, cell histograms.
 
-Those of features take planar float32 levels (channels, height, width), so that the inner loop over
-x vectorises.
+Levels are planar float32 (channels, height, width), so that the inner loop over x vectorises.
 """
 
 import math
@@ -11,10 +10,63 @@ from numba import njit
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Pixels = NDArray[np.uint8] | NDArray[np.float32]
+# Unsigned, or every look-up would first test for a negative index.
+Indices = NDArray[np.uintp]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def resample(
+    source: Pixels, ystart: Indices, yweight: Floats, xstart: Indices, xweight: Floats, out: Floats
+) -> None:
+    """out[y, x] = sum_ij yweight[i, y] xweight[j, x] source[ystart[y] + i, xstart[x] + j]."""
+    channels, _, width_in = source.shape
+    height, width = ystart.shape[0], xstart.shape[0]
+    lines = np.empty((channels, width_in), np.float32)
+    for y in range(height):
+        for c in range(channels):
+            line = lines[c]
+            start = ystart[y]
+            if yweight.shape[0] == 3:
+                a, b, d = yweight[0, y], yweight[1, y], yweight[2, y]
+                upper, middle = source[c, start], source[c, start + np.uintp(1)]
+                lower = source[c, start + np.uintp(2)]
+                for x in range(width_in):
+                    line[x] = a * upper[x] + b * middle[x] + d * lower[x]
+            else:
+                line[:] = 0
+                for i in range(yweight.shape[0]):
+                    row = source[c, start + np.uintp(i)]
+                    for x in range(width_in):
+                        line[x] += yweight[i, y] * row[x]
+        if channels == 3 and xweight.shape[0] == 3:
+            _shrink_colours(lines, xstart, xweight, out, y)
+        else:
+            for c in range(channels):
+                for x in range(width):
+                    total = np.float32(0)
+                    for j in range(xweight.shape[0]):
+                        total += xweight[j, x] * lines[c, xstart[x] + np.uintp(j)]
+                    out[c, y, x] = total
 
 
 @njit(cache=True, nogil=True, fastmath=True, inline="always")
-def _gradient_row(level: Floats, y: int, dx: Floats, dy: Floats, best: Floats) -> None:
+def _shrink_colours(lines: Floats, xstart: Indices, xweight: Floats, out: Floats, y: int) -> None:
+    """A row of three channels by three taps, most of a pyramid's work: they share the look-ups."""
+    first, second, third = xweight[0], xweight[1], xweight[2]
+    red, green, blue = lines[0], lines[1], lines[2]
+    red_out, green_out, blue_out = out[0, y], out[1, y], out[2, y]
+    for x in range(xstart.shape[0]):
+        i = xstart[x]
+        j, k = i + np.uintp(1), i + np.uintp(2)
+        a, b, c = first[x], second[x], third[x]
+        red_out[x] = a * red[i] + b * red[j] + c * red[k]
+        green_out[x] = a * green[i] + b * green[j] + c * green[k]
+        blue_out[x] = a * blue[i] + b * blue[j] + c * blue[k]
+
+
+@njit(cache=True, nogil=True, fastmath=True, inline="always")
+def gradient_row(level: Floats, y: int, dx: Floats, dy: Floats, best: Floats) -> None:
     """Central differences of row y in the channel with the largest magnitude; `best` is squared.
 
     At the border the missing neighbour is the pixel itself, and the difference is not doubled.
@@ -51,153 +103,6 @@ def _gradient_row(level: Floats, y: int, dx: Floats, dy: Floats, best: Floats) -
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def soft_histograms(level: Floats, cell: int, bins: int) -> Floats:
-    """(bins, rows, cols) histograms of unsigned orientation, interpolated in angle and in place.
-
-    A pixel's magnitude is shared linearly between the two nearest bins and bilinearly between the
-    four nearest cells. Bin k is centred at (k + 0.5) pi / bins. Pixels beyond the last whole cell
-    do not vote.
-
-    Votes are gathered by gap, which is what lies between the centres of two neighbouring cells of a
-    row: for each gap and bin one number for the cell on its left and one for that on its right, so
-    that a pixel's four votes are neighbours in memory. A bin too many takes the votes that wrap.
-    """
-    _, height, width = level.shape
-    rows, cols = height // cell, width // cell
-    used = cols * cell
-    stride = 2 * (bins + 1)
-    # Two more at the end: an angle just below the first bin's centre may round to the bin too many,
-    # and then gives the bin after it a vote of 0.
-    length = (cols + 1) * stride + 2
-    gaps, line = np.zeros((rows + 1, length), np.float32), np.zeros(length, np.float32)
-    dx, dy = np.empty(width, np.float32), np.empty(width, np.float32)
-    best = np.empty(width, np.float32)
-    low_vote, high_vote = np.empty(width, np.float32), np.empty(width, np.float32)
-    low_place = np.empty(width, np.uint32)
-    per_radian = np.float32(bins / math.pi)
-    half, one, turn = np.float32(0.5), np.float32(1), np.float32(bins)
-    for y in range(rows * cell):
-        _gradient_row(level, y, dx, dy, best)
-        for x in range(used):
-            # arctan of the smaller over the larger side by a polynomial (error below 2e-6 rad),
-            # unfolded to [0, pi).
-            ax, ay = abs(dx[x]), abs(dy[x])
-            small, large = min(ax, ay), max(ax, ay)
-            ratio = small / max(large, np.float32(1e-12))
-            square = ratio * ratio
-            angle = ratio * (
-                np.float32(0.99997726)
-                + square * (np.float32(-0.33262347) + square * (np.float32(0.19354346)
-                + square * (np.float32(-0.11643287) + square * (np.float32(0.05265332)
-                + square * np.float32(-0.01172120)))))
-            )  # fmt: skip
-            angle = np.float32(math.pi / 2) - angle if ay > ax else angle
-            angle = np.float32(math.pi) - angle if dx[x] * dy[x] < 0 else angle
-            place = angle * per_radian - half
-            place = place + turn if place < 0 else place
-            low = np.int32(place)
-            size = math.sqrt(best[x])
-            high_vote[x] = size * (place - np.float32(low))
-            low_vote[x] = size - high_vote[x]
-            low_place[x] = np.uint32(2 * low)
-        # Pixels one cell apart in turn: neighbours would wait for each other's sums.
-        for start in range(cell):
-            centre = (start + 0.5) / cell - 0.5
-            gap = math.floor(centre)
-            right = np.float32(centre - gap)
-            left = one - right
-            base, pixel = np.uintp((gap + 1) * stride), np.uintp(start)
-            for _ in range(cols):
-                low_k = base + np.uintp(low_place[pixel])
-                high_k = low_k + np.uintp(2)
-                votes, more = low_vote[pixel], high_vote[pixel]
-                low_left = line[low_k] + left * votes
-                low_right = line[low_k + np.uintp(1)] + right * votes
-                high_left = line[high_k] + left * more
-                high_right = line[high_k + np.uintp(1)] + right * more
-                line[low_k] = low_left
-                line[low_k + np.uintp(1)] = low_right
-                line[high_k] = high_left
-                line[high_k + np.uintp(1)] = high_right
-                base += np.uintp(stride)
-                pixel += np.uintp(cell)
-        centre = (y + 0.5) / cell - 0.5
-        top = math.floor(centre)
-        below = np.float32(centre - top)
-        above = one - below if top >= 0 else np.float32(0)
-        upper, lower = gaps[max(top, 0)], gaps[top + 1]
-        for k in range(length):
-            upper[k] += above * line[k]
-            lower[k] += below * line[k]
-            line[k] = 0
-    hist = np.empty((bins, rows, cols), np.float32)
-    for r in range(rows):
-        # Cell c lies right of gap c and left of gap c + 1.
-        before, after = gaps[r, 1:], gaps[r, stride:]
-        for k in range(bins):
-            for c in range(cols):
-                hist[k, r, c] = before[c * stride + 2 * k] + after[c * stride + 2 * k]
-        for c in range(cols):
-            hist[0, r, c] += before[c * stride + 2 * bins] + after[c * stride + 2 * bins]
-    return hist
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def hard_histograms(level: Floats, cell: int, bins: int) -> Floats:
-    """(bins, rows, cols) histograms of unsigned orientation with no interpolation at all."""
-    _, height, width = level.shape
-    rows, cols = height // cell, width // cell
-    hist = np.zeros((bins, rows, cols), np.float32)
-    dx, dy = np.empty(width, np.float32), np.empty(width, np.float32)
-    best = np.empty(width, np.float32)
-    for y in range(rows * cell):
-        _gradient_row(level, y, dx, dy, best)
-        for x in range(cols * cell):
-            angle = math.atan2(dy[x], dx[x]) % math.pi
-            k = min(int(angle * bins / math.pi), bins - 1)
-            hist[k, y // cell, x // cell] += math.sqrt(best[x])
-    return hist
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def normalise_blocks(hist: Floats, clip: float, epsilon: float, blocks: Floats) -> None:
-    """L2-Hys over 2x2 cells of (bins, rows, cols): fills blocks (4 bins, rows - 1, cols - 1).
-
-    v / sqrt(|v|^2 + eps^2), clipped, and normalised once more the same way.
-    """
-    bins, rows, cols = hist.shape
-    limit = np.float32(clip)
-    square = np.float32(epsilon * epsilon)
-    energy = np.zeros((2, cols), np.float32)
-    scale, total = np.empty(cols - 1, np.float32), np.empty(cols - 1, np.float32)
-    for r in range(rows):
-        upper, lower = energy[(r + 1) % 2], energy[r % 2]
-        lower[:] = 0
-        for k in range(bins):
-            for c in range(cols):
-                lower[c] += hist[k, r, c] * hist[k, r, c]
-        if r == 0:
-            continue
-        for c in range(cols - 1):
-            scale[c] = 1 / math.sqrt(upper[c] + upper[c + 1] + lower[c] + lower[c + 1] + square)
-        total[:] = 0
-        for corner in range(4):
-            for k in range(bins):
-                cells = hist[k, r - 1 + corner // 2, corner % 2 :]
-                block = blocks[corner * bins + k, r - 1]
-                for c in range(cols - 1):
-                    value = min(scale[c] * cells[c], limit)
-                    block[c] = value
-                    total[c] += value * value
-        for c in range(cols - 1):
-            scale[c] = 1 / math.sqrt(total[c] + square)
-        for k in range(4 * bins):
-            block = blocks[k, r - 1]
-            for c in range(cols - 1):
-                block[c] *= scale[c]
-
-
-@njit(cache=True, nogil=True, fastmath=True)
 def signed_histograms(level: Floats, cell: int, directions: Floats) -> Floats:
     """(rows, cols, 2 n) histograms of signed orientation: hard in angle, bilinear in place.
 
@@ -224,7 +129,7 @@ def signed_histograms(level: Floats, cell: int, directions: Floats) -> Floats:
         near[x] = 1 - (place - left)
     nudge = np.float32(1e-4)
     for y in range(height):
-        _gradient_row(level, y, dx, dy, best)
+        gradient_row(level, y, dx, dy, best)
         for x in range(width):
             top_dot[x] = 0
             index[x] = 0
@@ -308,24 +213,3 @@ def felzenszwalb_channels(hist: Floats, clip: float, epsilon: float, out: Floats
             cell_out[bins + count + 1] = weight * t1
             cell_out[bins + count + 2] = weight * t2
             cell_out[bins + count + 3] = weight * t3
-
-
-@njit(cache=True, nogil=True)
-def lab_colours(rgb: Floats, linear: Floats, xyz: Floats, roots: Floats) -> Floats:
-    """(N, 3): Lab of colours (N, 3) in 0..255, by tables of both powers: see `colour.lab`."""
-    out = np.empty(rgb.shape, np.float32)
-    light, cube = np.empty(3, np.float32), np.empty(3, np.float32)
-    last, steps = len(linear) - 2, len(roots) - 1
-    for n in range(len(rgb)):
-        for c in range(3):
-            value = rgb[n, c]
-            k = min(max(int(value), 0), last)
-            light[c] = linear[k] + (value - k) * (linear[k + 1] - linear[k])
-        for c in range(3):
-            value = steps * (xyz[c, 0] * light[0] + xyz[c, 1] * light[1] + xyz[c, 2] * light[2])
-            k = min(int(value), steps - 1)
-            cube[c] = roots[k] + (value - k) * (roots[k + 1] - roots[k])
-        out[n, 0] = 116 * cube[1]
-        out[n, 1] = 500 * (cube[0] - cube[1])
-        out[n, 2] = 200 * (cube[1] - cube[2])
-    return out

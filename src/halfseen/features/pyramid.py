@@ -116,7 +116,7 @@ def resize(planar: Pixels, size: tuple[int, int]) -> Floats:
     Each axis that shrinks is averaged over the area that a new pixel covers; each that grows is
     interpolated linearly. Anything cheaper aliases, and gradients see it.
     """
-    from halfseen.features.resampling import resample
+    from halfseen.features.kernels import resample
 
     if planar.shape[1:] == size:
         return planar.astype(np.float32, copy=False)

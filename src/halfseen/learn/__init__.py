@@ -1,0 +1,1 @@
+"""From boxed images to a model: training, mask heads, calibration and tuning."""

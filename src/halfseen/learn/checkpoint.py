@@ -1,69 +1,133 @@
-"""The state of training on disk, so that a killed run goes on and ends in the same bytes."""
+"""A training on disk: what is finished is kept, so that a killed run ends in the same bytes."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.data.arrays import read_arrays
+from halfseen.data.dataset import Dataset
 from halfseen.data.files import write_atomically
 from halfseen.errors import AnnotationError, TrainingError
 
-if TYPE_CHECKING:
-    from halfseen.learn.mining import NegativeStore
-    from halfseen.learn.trainer import Round, State, Trainer
-
-VERSION = 1
+VERSION = 2
 DIGEST = 32  # bytes of SHA-256 that stand before the archive
 
-
-def fingerprint(trainer: Trainer) -> str:
-    """Names the data, class and settings: a checkpoint is good only for the same ones."""
-    chosen = trainer.settings.as_json()
-    for name in ("masks", "calibrate"):  # They are learnt after the last checkpoint.
-        del chosen[name]
-    settings = json.dumps(chosen, sort_keys=True)
-    return trainer.dataset.digest(f"{VERSION} {trainer.label} {settings}")
+Value = TypeVar("Value")
 
 
-def save(path: Path, trainer: Trainer, state: State, store: NegativeStore) -> None:
-    """Replaces the checkpoint. The windows themselves are not kept: their places say it all."""
-    latent = [
-        (-1, 0, 0, 0, 0) if a is None else (a.component, int(a.mirrored), a.crop, a.y, a.x)
-        for a in state.assignments
-    ]
-    flags = [np.zeros(0, bool) if a is None else a.visible.ravel() for a in state.assignments]
-    header = {
-        "fingerprint": fingerprint(trainer),
-        "stage": state.stage,
-        "round": state.round,
-        "history": [asdict(entry) for entry in state.history],
-    }
-    arrays: dict[str, NDArray[Any]] = {
-        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
-        "vector": state.vector,
-        "latent": np.array(latent, np.int64),
-        "flags": np.concatenate([*flags, np.zeros(0, bool)]),
-        "flag_counts": np.array([len(f) for f in flags], np.int64),
-    }
-    arrays |= {f"keys{m}": keys for m, keys in enumerate(store.keys)}
-    content = io.BytesIO()
-    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
-    try:
+def fingerprint(dataset: Dataset, label: str, settings: dict[str, Any]) -> str:
+    """Names what a checkpoint is of. Mask head and calibration may be asked for later."""
+    chosen = {k: v for k, v in settings.items() if k not in ("masks", "calibrate")}
+    return dataset.digest(f"{VERSION} {label} {json.dumps(chosen, sort_keys=True)}")
+
+
+class Saved(NamedTuple):
+    """One entry of a checkpoint: JSON values and arrays, by name."""
+
+    header: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """The entries of one training, by name, in a file that is replaced whenever one is put.
+
+    path         None keeps entries in memory only
+    fingerprint  names the data, class and settings: a file is good only for the same ones
+    prefix       what the names of all entries begin with; see `part`
+    """
+
+    path: Path | None = None
+    fingerprint: str = ""
+    prefix: str = ""
+    entries: dict[str, Saved] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: Path | None, fingerprint: str, resume: bool) -> Checkpoint:
+        """The checkpoint in a file, if there is one to resume from, else an empty one."""
+        if resume and path is not None and path.exists():
+            return cls.load(path, fingerprint)
+        return cls(path, fingerprint)
+
+    @classmethod
+    def load(cls, path: Path, fingerprint: str) -> Checkpoint:
+        """The checkpoint in a file; TrainingError if it is damaged or of something else."""
+        arrays = _read(path)
+        try:
+            header = json.loads(arrays.pop("header").tobytes())
+            known, entries = header["fingerprint"], header["entries"]
+            saved = {str(name): Saved(dict(values), {}) for name, values in entries.items()}
+            for name, array in arrays.items():
+                entry, _, short = name.rpartition("/")
+                saved[entry].arrays[short] = array
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise _not_one(path, error) from None
+        if known != fingerprint:
+            raise TrainingError(
+                f"{path}: belongs to other data or settings; go on with those it was started "
+                "with, or delete it to start anew"
+            )
+        return cls(path, fingerprint, entries=saved)
+
+    def part(self, name: str) -> Checkpoint:
+        """The same checkpoint for a part of the work, which may use names of its own choice."""
+        return replace(self, prefix=f"{self.prefix}{name}/")
+
+    def get(self, name: str, decode: Callable[[Saved], Value]) -> Value | None:
+        """What `decode` makes of an entry; None without one, TrainingError for a strange one."""
+        saved = self.entries.get(self.prefix + name)
+        if saved is None:
+            return None
+        try:
+            return decode(saved)
+        except (
+            ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError,
+            OverflowError,
+        ) as error:  # fmt: skip
+            raise _not_one(self.path, error) from None
+
+    def put(self, name: str, saved: Saved) -> None:
+        """Keeps an entry, in place of one of the same name."""
+        self.entries[self.prefix + name] = saved
+        self._write()
+
+    def drop(self, name: str) -> None:
+        """Forgets the entries of a part that is finished; the next `put` writes it."""
+        for known in [k for k in self.entries if k.startswith(f"{self.prefix}{name}/")]:
+            del self.entries[known]
+
+    def _write(self) -> None:
+        if self.path is None:
+            return
+        header = {
+            "fingerprint": self.fingerprint,
+            "entries": {name: saved.header for name, saved in self.entries.items()},
+        }
+        arrays: dict[str, NDArray[Any]] = {
+            f"{name}/{short}": array
+            for name, saved in self.entries.items()
+            for short, array in saved.arrays.items()
+        }
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        content = io.BytesIO()
+        np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
         archive = content.getvalue()
-        write_atomically(path, hashlib.sha256(archive).digest() + archive)
-    except OSError as error:
-        raise TrainingError(
-            f"{path}: the checkpoint cannot be written: {error.strerror}; nothing learnt before "
-            "this round is lost: make room, then go on with the same command and --resume"
-        ) from None
+        try:
+            write_atomically(self.path, hashlib.sha256(archive).digest() + archive)
+        except OSError as error:
+            raise TrainingError(
+                f"{self.path}: the checkpoint cannot be written: {error.strerror}; nothing learnt "
+                "before is lost: make room, then go on with the same command and --resume"
+            ) from None
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
@@ -75,47 +139,13 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
     if digest != hashlib.sha256(archive).digest():
         raise TrainingError(f"{path}: a damaged checkpoint, or none; delete it to start anew")
     try:
-        return read_arrays(archive, ("header", "vector", "latent", "flags", "flag_counts"))
+        return read_arrays(archive, ("header",))
     except AnnotationError as error:
         raise TrainingError(f"{path}: {error}; delete it to start anew") from None
 
 
-def load(path: Path, trainer: Trainer) -> State:
-    """The state that a checkpoint holds; TrainingError if it belongs to something else."""
-    from halfseen.learn.trainer import State
-
-    arrays = _read(path)
-    try:
-        header = json.loads(arrays["header"].tobytes())
-        if header["fingerprint"] != fingerprint(trainer):
-            raise TrainingError(
-                f"{path}: belongs to other data or settings; go on with those it was started "
-                "with, or delete it to start anew"
-            )
-        flags = np.split(arrays["flags"], np.cumsum(arrays["flag_counts"])[:-1])
-        rows = [tuple(int(v) for v in row) for row in arrays["latent"]]
-        history = [_as_round(entry) for entry in header["history"]]
-        assignments = trainer.reassign(rows, flags)  # type: ignore[arg-type]
-        stage, number = int(header["stage"]), int(header["round"])
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise TrainingError(
-            f"{path}: not a checkpoint of halfseen: {error}; delete it to start anew"
-        ) from None
-    return State(stage, number, arrays["vector"], assignments, history)
-
-
-def _as_round(entry: dict[str, Any]) -> Round:
-    """JSON has lists where a Round has tuples."""
-    from halfseen.learn.trainer import Round
-
-    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
-    return Round(**values)
-
-
-def load_keys(path: Path) -> list[NDArray[np.int64]]:
-    """Where the stored negatives come from, by component, in their order."""
-    arrays = _read(path)
-    names = [f"keys{m}" for m in range(sum(name.startswith("keys") for name in arrays))]
-    if any(name not in arrays or arrays[name].shape[1:] != (6,) for name in names):
-        raise TrainingError(f"{path}: not a checkpoint of halfseen; delete it to start anew")
-    return [arrays[name] for name in names]
+def _not_one(path: Path | None, error: Exception) -> TrainingError:
+    return TrainingError(
+        f"{path}: not a checkpoint of halfseen, or of another version ({error}); delete it to "
+        "start anew"
+    )

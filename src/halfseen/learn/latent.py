@@ -1,19 +1,19 @@
-"""Latent variables of the positives: which window of which component, and what is visible in it."""
+"""Latent variables of positives: the window and component of each, and its visible blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.detect.view import fitting_levels
+from halfseen.detect.windows import gather_features, place_boxes
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import area, intersection, mirror
-from halfseen.infer.boxes import place_boxes
-from halfseen.infer.levels import feature_levels
-from halfseen.infer.windows import gather_features
 from halfseen.learn.objective import Examples, Objective, Vector
 
 # The least IoU of a window with the visible box of an occluded object that it completes.
@@ -42,9 +42,10 @@ class Crop:
 class Bag:
     """One object with the crops of all levels at which a window may overlap it enough.
 
-    box         the whole object where that is known, else what is seen of it
-    seen        what is seen of it
+    box         the whole object where that is known, else its visible part
+    seen        its visible part, as annotated
     occluded    whether something hides the rest
+    reach       the largest IoU that any window has with the box
     """
 
     box: NDArray[np.float64]
@@ -52,11 +53,22 @@ class Bag:
     occluded: bool
     image_size: tuple[int, int]
     crops: tuple[Crop, ...]
+    reach: float
 
     @property
     def known(self) -> bool:
-        """Whether the annotation tells the whole from the seen."""
+        """Whether the annotation distinguishes the whole object from its visible part."""
         return bool((self.box != self.seen).any())
+
+
+class Place(NamedTuple):
+    """The window of an assignment: its component, and where it lies in which crop of the bag."""
+
+    component: int
+    mirrored: int
+    crop: int
+    y: int
+    x: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +84,10 @@ class Assignment:
     features: NDArray[np.float32]
     outside: NDArray[np.bool_]
     score: float
+
+    @property
+    def place(self) -> Place:
+        return Place(self.component, int(self.mirrored), self.crop, self.y, self.x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +127,8 @@ def reachable_places(
     (wide, across), (tall, down) = axis(0, size[1]), axis(1, size[0])
     shared = down[:, None] * across
     union = tall[:, None] * wide + (box[2] - box[0]) * (box[3] - box[1]) - shared
-    return shared / union
+    overlap: NDArray[np.float64] = shared / union
+    return overlap
 
 
 def collect_bags(
@@ -123,18 +140,19 @@ def collect_bags(
     descriptor: Descriptor,
     pyramid: PyramidSettings,
     overlap: float,
-) -> list[tuple[Bag, float]]:
-    """The bag of each box of an image, and the best IoU that any window has with it.
+) -> list[Bag]:
+    """The bag of each box of an image.
 
-    Windows are taken as wide as their boxes here; a little slack leaves room for average boxes
-    that turn out otherwise.
+    Levels that no window could take an object from are not described. Windows are taken to be as
+    large as their boxes here; a little slack leaves room for average boxes that turn out otherwise.
     """
     image_size = (image.shape[0], image.shape[1])
     crops: list[list[Crop]] = [[] for _ in boxes]
     best = np.zeros(len(boxes))
-    for index, (level, features) in enumerate(feature_levels(image, descriptor, pyramid, shapes)):
-        size = (features.shape[0], features.shape[1])
-        scale = (level.scale_x, level.scale_y)
+    for index, plan in enumerate(fitting_levels(image, descriptor, pyramid, shapes)):
+        size = descriptor.grid(*plan.size)
+        scale = (plan.scale_x, plan.scale_y)
+        features = None
         for n, box in enumerate(boxes):
             rows, cols = np.zeros(0, np.int64), np.zeros(0, np.int64)
             for shape in shapes:
@@ -147,12 +165,14 @@ def collect_bags(
                     rows = np.concatenate([rows, [first.min(), first.max() + shape[0]]])
                     cols = np.concatenate([cols, [start.min(), start.max() + shape[1]]])
             if len(rows):
+                if features is None:
+                    features = descriptor(plan.make().pixels)
                 top, bottom = max(int(rows.min()), 0), min(int(rows.max()), size[0])
                 left, right = max(int(cols.min()), 0), min(int(cols.max()), size[1])
                 part = features[top:bottom, left:right].copy()
                 crops[n].append(Crop(part, top, left, size, scale, index))
     return [
-        (Bag(boxes[n], seen[n], bool(occluded[n]), image_size, tuple(crops[n])), float(best[n]))
+        Bag(boxes[n], seen[n], bool(occluded[n]), image_size, tuple(crops[n]), float(best[n]))
         for n in range(len(boxes))
     ]
 
@@ -198,7 +218,7 @@ def update(
 ) -> Assignment | None:
     """The best-scoring window whose box overlaps the object by `overlap`, or None if none does.
 
-    With visibility, the box of what is seen of an occluded object tells more: see `_completions`.
+    With visibility, occluded objects may also take larger windows: see `_completions`.
     """
     best: Assignment | None = None
     completed = bag.occluded and objective.visibility
@@ -239,9 +259,9 @@ def _completions(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:  # fmt: skip
     """Which windows (N,) may show an occluded object, and which blocks (N, rows, cols) are hidden.
 
-    Where the whole object is known, every block beyond what is seen is hidden. Where only what
-    is seen is annotated, a larger window that contains it may be taken, with all beyond it hidden;
-    a window that overlaps it enough as it is (`near`) is left to inference.
+    Where the whole object is known, every block outside its visible part is hidden. Where only the
+    visible part is annotated, a larger window that contains it may be taken, with all blocks
+    outside it hidden; in a window that overlaps it enough (`near`) flags are left to inference.
     """
     beyond = _beyond(bag.seen, crop, shape, y, x, descriptor)
     if bag.known:
@@ -261,6 +281,7 @@ def _beyond(
     def axis(k: int, place: NDArray[np.int64], blocks: int) -> NDArray[np.bool_]:
         index = place[:, None] - (blocks + 1) // 2 + np.arange(blocks) + 0.5
         centre = (descriptor.offset + descriptor.cell * index) / crop.scale[k]
-        return (centre < box[k]) | (centre > box[k + 2])
+        beyond: NDArray[np.bool_] = (centre < box[k]) | (centre > box[k + 2])
+        return beyond
 
     return axis(1, y, shape[0])[:, :, None] | axis(0, x, shape[1])[:, None, :]

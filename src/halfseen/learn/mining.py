@@ -4,31 +4,101 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from halfseen.detect.mirror import MirrorBasis, Planes
+from halfseen.detect.search import ModelSearch
+from halfseen.detect.view import feature_levels
+from halfseen.detect.windows import gather_features, place_boxes
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import Boxes, clip, iou_matrix
-from halfseen.infer.boxes import place_boxes
-from halfseen.infer.levels import feature_levels
-from halfseen.infer.planes import MirrorBasis, Planes
-from halfseen.infer.responses import ModelSearch
-from halfseen.infer.windows import gather_features
 from halfseen.learn.kernels import compact
 from halfseen.learn.objective import Examples, Negatives
-from halfseen.model.mixture import Mixture
+from halfseen.model.mixture import Component, Mixture
 
-# Columns of a key: where a window comes from. The first four name its place.
-KEY = ("image", "level", "y", "x", "component", "mirrored")
+
+class Level(NamedTuple):
+    """One level of an image to mine: features (rows, cols, channels), and its scale (x, y)."""
+
+    features: NDArray[np.float32]
+    scale: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """Where N windows come from.
+
+    rows  (N, 6) int64, with the columns that the properties name; the first four are the place
+    """
+
+    rows: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if self.rows.ndim != 2 or self.rows.shape[1] != 6:
+            raise ValueError(f"keys must be (N, 6), found {self.rows.shape}")
+
+    @classmethod
+    def make(cls, *columns: ArrayLike) -> Keys:
+        """From image, level, y, x, component and mirrored, which broadcast."""
+        rows = np.stack(np.broadcast_arrays(*columns), axis=-1)
+        return cls(rows.reshape(-1, 6).astype(np.int64))
+
+    @classmethod
+    def join(cls, parts: Sequence[Keys]) -> Keys:
+        return cls(np.concatenate([np.zeros((0, 6), np.int64), *(part.rows for part in parts)]))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: slice | NDArray[Any]) -> Keys:
+        return Keys(self.rows[index])
+
+    @property
+    def image(self) -> NDArray[np.int64]:
+        return self.rows[:, 0]
+
+    @property
+    def level(self) -> NDArray[np.int64]:
+        return self.rows[:, 1]
+
+    @property
+    def y(self) -> NDArray[np.int64]:
+        return self.rows[:, 2]
+
+    @property
+    def x(self) -> NDArray[np.int64]:
+        return self.rows[:, 3]
+
+    @property
+    def component(self) -> NDArray[np.int64]:
+        return self.rows[:, 4]
+
+    @property
+    def mirrored(self) -> NDArray[np.int64]:
+        return self.rows[:, 5]
+
+    @property
+    def place(self) -> NDArray[np.int64]:
+        """(N, 4) image, level, y and x."""
+        return self.rows[:, :4]
+
+    def as_set(self) -> set[tuple[int, ...]]:
+        return {tuple(row) for row in self.rows.tolist()}
+
+    def by_image(self) -> list[NDArray[np.int64]]:
+        """For each image, ascending, the rows of its windows."""
+        return [np.flatnonzero(self.image == i) for i in np.unique(self.image)]
 
 
 @dataclass(frozen=True, eq=False)
 class MiningImage:
     """The features of an image to mine, and the boxes of its objects of the class."""
 
-    levels: tuple[tuple[NDArray[np.float32], tuple[float, float]], ...]
+    levels: tuple[Level, ...]
     size: tuple[int, int]
     boxes: Boxes
 
@@ -42,19 +112,19 @@ class MiningImage:
         shapes: Sequence[tuple[int, int]],
     ) -> MiningImage:
         found = feature_levels(image, descriptor, pyramid, shapes)
-        levels = tuple((features, (level.scale_x, level.scale_y)) for level, features in found)
+        levels = tuple(Level(grid, (level.scale_x, level.scale_y)) for level, grid in found)
         return cls(levels, (image.shape[0], image.shape[1]), boxes)
 
     @property
     def bytes(self) -> int:
-        return sum(features.nbytes for features, _ in self.levels)
+        return sum(level.features.nbytes for level in self.levels)
 
 
 @dataclass(frozen=True, eq=False)
 class Mined:
-    """Windows found in one image: keys (N, 6), scores (N,), and the windows by component."""
+    """N windows found in one image, and their scores (N,)."""
 
-    keys: NDArray[np.int64]
+    keys: Keys
     scores: NDArray[np.float64]
 
 
@@ -65,23 +135,20 @@ def mine(
 
     None whose box overlaps an object of the class, difficult ones included, by more than `overlap`.
     """
-    keys, scores = [np.zeros((0, 6), np.int64)], [np.zeros(0)]
-    scales = np.array([scale for _, scale in image.levels]).reshape(-1, 2)
+    keys, scores = [], [np.zeros(0)]
+    scales = np.array([level.scale for level in image.levels]).reshape(-1, 2)
     # Where an object may forbid some windows, the best others are not known before all are solved.
     best = None if len(image.boxes) else most
     basis = MirrorBasis(model.descriptor.mirror) if model.mirrored else None
     search = ModelSearch(model, threshold, basis, best)
-    for features, _ in image.levels:
-        search.look(Planes.of(features, basis))
+    for level in image.levels:
+        search.add(Planes.of(level.features, basis))
     for (m, mirrored, template), found in zip(model.templates(), search.windows(), strict=True):
-        keep = _clear(
-            found.y, found.x, image, model, template.shape, template.box, scales[found.level],
-            overlap,
-        )  # fmt: skip
-        columns = (index, found.level[keep], found.y[keep], found.x[keep], m, int(mirrored))
-        keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
+        keep = _clear(found.y, found.x, image, model, template, scales[found.level], overlap)
+        place = found.level[keep], found.y[keep], found.x[keep]
+        keys.append(Keys.make(index, *place, m, int(mirrored)))
         scores.append(found.score[keep].astype(np.float64))
-    return _hardest(Mined(np.concatenate(keys), np.concatenate(scores)), most)
+    return _hardest(Mined(Keys.join(keys), np.concatenate(scores)), most)
 
 
 def draw_random(
@@ -99,9 +166,9 @@ def draw_random(
         features, scale = image.levels[number]
         y = random.integers(features.shape[0] + 1, size=1)
         x = random.integers(features.shape[1] + 1, size=1)
-        if _clear(y, x, image, model, template.shape, template.box, scale, overlap)[0]:
+        if _clear(y, x, image, model, template, scale, overlap)[0]:
             keys.append([index, number, int(y[0]), int(x[0]), m, int(mirrored)])
-    found = np.unique(np.array(keys, np.int64).reshape(-1, 6), axis=0)
+    found = Keys(np.unique(np.array(keys, np.int64).reshape(-1, 6), axis=0))
     return Mined(found, np.zeros(len(found)))
 
 
@@ -110,14 +177,16 @@ def _clear(
     x: NDArray[np.int64],
     image: MiningImage,
     model: Mixture,
-    shape: tuple[int, int],
-    box: NDArray[np.float64],
+    template: Component,
     scale: ArrayLike,
     overlap: float,
 ) -> NDArray[np.bool_]:
+    """Which places overlap no object of the class by more than `overlap`."""
     if not len(image.boxes):
         return np.ones(len(y), bool)
-    boxes = clip(place_boxes(y, x, shape, box, model.descriptor, scale), image.size)
+    boxes = clip(
+        place_boxes(y, x, template.shape, template.box, model.descriptor, scale), image.size
+    )
     return np.asarray(iou_matrix(boxes, image.boxes).max(1) <= overlap)
 
 
@@ -127,19 +196,18 @@ def _hardest(mined: Mined, most: int) -> Mined:
 
 
 def take_windows(
-    image: MiningImage, keys: NDArray[np.int64], shape: tuple[int, int], flip: NDArray[np.intp]
+    image: MiningImage, keys: Keys, shape: tuple[int, int], flip: NDArray[np.intp]
 ) -> Examples:
     """The windows that keys of one image and one component name, in the keys' order."""
-    count = len(keys)
-    channels = image.levels[0][0].shape[2] if image.levels else 0
-    features = np.empty((count, *shape, channels), np.float32)
-    outside = np.empty((count, *shape), bool)
-    for number in np.unique(keys[:, 1]):
-        level = image.levels[number][0]
-        rows = np.flatnonzero(keys[:, 1] == number)
-        y, x = keys[rows, 2].copy(), keys[rows, 3].copy()
+    channels = image.levels[0].features.shape[2] if image.levels else 0
+    features = np.empty((len(keys), *shape, channels), np.float32)
+    outside = np.empty((len(keys), *shape), bool)
+    for number in np.unique(keys.level):
+        level = image.levels[number].features
+        rows = np.flatnonzero(keys.level == number)
+        y, x = keys.y[rows].copy(), keys.x[rows].copy()
         got, out = gather_features(level, *shape, y, x, 0, 0, level.shape[0], level.shape[1])
-        turned = keys[rows, 5] == 1
+        turned = keys.mirrored[rows] == 1
         got[turned] = got[turned][:, :, ::-1][..., flip]
         out[turned] = out[turned][:, :, ::-1]
         features[rows], outside[rows] = got, out
@@ -155,7 +223,7 @@ class NegativeStore:
     def __init__(self, shapes: Sequence[tuple[int, int]], channels: int, most_bytes: int) -> None:
         self.features: list[NDArray[np.float32]] = []
         self.outside: list[NDArray[np.bool_]] = []
-        self.keys: list[NDArray[np.int64]] = [np.zeros((0, 6), np.int64) for _ in shapes]
+        self.keys = [Keys.join([]) for _ in shapes]
         for rows, cols in shapes:
             one = rows * cols * (4 * channels + 1)
             capacity = max(most_bytes // len(shapes) // one, 64)
@@ -175,15 +243,15 @@ class NegativeStore:
 
     def known(self) -> set[tuple[int, ...]]:
         """The keys of all stored windows."""
-        return {tuple(key) for keys in self.keys for key in keys.tolist()}
+        return Keys.join(self.keys).as_set()
 
-    def add(self, component: int, examples: Examples, keys: NDArray[np.int64]) -> None:
+    def add(self, component: int, examples: Examples, keys: Keys) -> None:
         """Appends windows of a component; as many as there is room for."""
         start = len(self.keys[component])
         count = min(len(keys), self.room(component))
         self.features[component][start : start + count] = examples.features[:count]
         self.outside[component][start : start + count] = examples.outside[:count]
-        self.keys[component] = np.concatenate([self.keys[component], keys[:count]])
+        self.keys[component] = Keys.join([self.keys[component], keys[:count]])
 
     def keep(self, component: int, chosen: NDArray[np.bool_]) -> None:
         """Drops what is not chosen; the order of the rest stays."""
@@ -194,8 +262,8 @@ class NegativeStore:
 
     def negatives(self) -> list[Negatives]:
         """The stored windows as the objective takes them, numbered by place."""
-        keys = np.concatenate(self.keys)
-        _, place = np.unique(keys[:, :4], axis=0, return_inverse=True)
+        places = Keys.join(self.keys).place
+        _, place = np.unique(places, axis=0, return_inverse=True)
         parts = np.split(place.reshape(-1), np.cumsum([len(k) for k in self.keys])[:-1])
         return [
             Negatives(Examples(f[: len(p)], o[: len(p)]), p)

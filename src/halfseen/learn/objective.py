@@ -18,16 +18,18 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.infer.visibility import chain_bound, infer_visibility
 from halfseen.learn.kernels import add_visible, block_sums, boundary_length, window_responses
+from halfseen.visibility.infer import chain_bound, infer_visibility
 
 Vector = NDArray[np.float64]
 Truncation = Literal["zero", "free", "tied"]
+# Where b, u and u_t stand among a component's biases.
+B, U, U_T = range(3)
 
 # Work is cut into chunks of fixed size, summed in order: the same bytes for any number of cores.
 CHUNK = 512
@@ -65,7 +67,8 @@ class Examples:
     @cached_property
     def beyond(self) -> NDArray[np.int64]:
         """(N,) how many blocks lie outside the image."""
-        return np.count_nonzero(self.outside.reshape(self.blocks), axis=1)
+        counts: NDArray[np.int64] = np.count_nonzero(self.outside.reshape(self.blocks), axis=1)
+        return counts
 
     def __len__(self) -> int:
         return len(self.features)
@@ -94,6 +97,13 @@ class Negatives:
         assert self.place.shape == (len(self.examples),), "one place for each window"
 
 
+class Part(NamedTuple):
+    """The parameters of one component: w (blocks, channels), and biases (3,): see B, U and U_T."""
+
+    w: Vector
+    bias: Vector
+
+
 @dataclass(frozen=True)
 class Parameters:
     """w, b, u, u_t of each component, as the flat vector that L-BFGS moves."""
@@ -104,15 +114,13 @@ class Parameters:
     def length(self) -> int:
         return sum(rows * cols * channels + 3 for rows, cols, channels in self.shapes)
 
-    def split(self, vector: Vector) -> list[tuple[Vector, Vector]]:
-        """For each component views of (w (blocks, channels), [b, u, u_t])."""
+    def split(self, vector: Vector) -> list[Part]:
+        """For each component the views of its parameters."""
         parts, start = [], 0
         for rows, cols, channels in self.shapes:
             size = rows * cols * channels
-            parts.append(
-                (vector[start : start + size].reshape(rows * cols, channels),
-                 vector[start + size : start + size + 3])
-            )  # fmt: skip
+            weights = vector[start : start + size].reshape(rows * cols, channels)
+            parts.append(Part(weights, vector[start + size : start + size + 3]))
             start += size + 3
         return parts
 
@@ -181,34 +189,35 @@ class Objective:
         vector = vector.copy()
         for _, bias in parameters.split(vector):
             if not self.visibility and self.truncation != "tied":
-                bias[1] = 0
+                bias[U] = 0
             if self.truncation == "zero":
-                bias[2] = 0
+                bias[U_T] = 0
             elif self.truncation == "tied":
-                bias[2] = bias[1]
+                bias[U_T] = bias[U]
         return vector
 
     def _untie(self, gradient: Vector, parameters: Parameters) -> Vector:
         for _, bias in parameters.split(gradient):
             if self.truncation == "tied":
-                bias[1] += bias[2]
+                bias[U] += bias[U_T]
             if not self.visibility and self.truncation != "tied":
-                bias[1] = 0
+                bias[U] = 0
             if self.truncation != "free":
-                bias[2] = 0
+                bias[U_T] = 0
         return gradient
 
     def fixed_scores(self, w: Vector, bias: Vector, batch: Positives, pool: Any = None) -> Vector:
         """g(x) of windows whose flags are given."""
         responses = _responses(batch.examples, w, pool)
         hidden = ~batch.visible & ~batch.examples.outside
-        return (
-            bias[0]
+        scores: Vector = (
+            bias[B]
             + (responses * batch.visible.reshape(batch.examples.blocks)).sum(1, dtype=np.float64)
-            + bias[1] * hidden.sum((1, 2))
-            + bias[2] * batch.examples.beyond
+            + bias[U] * hidden.sum((1, 2))
+            + bias[U_T] * batch.examples.beyond
             - self.alpha * boundary_length(batch.visible, batch.examples.outside)
         )
+        return scores
 
     def best_scores(
         self,
@@ -221,16 +230,16 @@ class Objective:
     ) -> tuple[Vector, NDArray[np.bool_]]:
         """g(x) and its flags, exact where g(x) may exceed `above`; elsewhere a bound below it.
 
-        Blocks that are known to be `hidden` are not asked.
+        Blocks that are known to be `hidden` are never called visible.
         """
         outside = examples.outside
         count, rows, cols = outside.shape
-        constant = bias[0] + bias[2] * examples.beyond
+        constant = bias[B] + bias[U_T] * examples.beyond
         responses = _responses(examples, w, pool)
         if hidden is not None:
             responses[hidden.reshape(examples.blocks)] = NEVER
         scores = np.empty(count)
-        floor = bias[1] if self.visibility else -np.inf
+        floor = bias[U] if self.visibility else -np.inf
         block_sums(responses, outside.reshape(examples.blocks), floor, scores)
         scores += constant
         visible = ~outside
@@ -239,12 +248,12 @@ class Objective:
         def infer(chunk: NDArray[np.int64]) -> None:
             grids = responses[chunk].reshape(-1, rows, cols)
             scores[chunk] = constant[chunk] + chain_bound(
-                grids, bias[1], self.alpha, outside[chunk],
+                grids, bias[U], self.alpha, outside[chunk],
                 passes=PASSES, above=above - constant[chunk].max(),
             )  # fmt: skip
             close = scores[chunk] > above - ROUNDING
             chunk = chunk[close]
-            exact, flags = infer_visibility(grids[close], bias[1], self.alpha, outside[chunk])
+            exact, flags = infer_visibility(grids[close], bias[U], self.alpha, outside[chunk])
             scores[chunk] = constant[chunk] + exact
             visible[chunk] = flags
 

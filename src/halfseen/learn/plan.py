@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.data.dataset import Dataset
+from halfseen.errors import SettingsError
 from halfseen.features.descriptor import Descriptor
 from halfseen.geometry import area
 from halfseen.learn.positives import Objects, cluster_ratios, list_objects, window_shape
@@ -18,11 +19,15 @@ from halfseen.learn.settings import TrainSettings
 class Plan:
     """The objects to learn from, the components to make of them, and where negatives are mined.
 
+    settings with the pyramid that suits the objects: see `fit_pyramid`
     starts   for each component the whole objects that it starts from
     shapes   for each component (rows, cols) of its window
     mining   the images that negatives come from, ascending
     """
 
+    dataset: Dataset
+    label: str
+    settings: TrainSettings
     objects: Objects
     descriptor: Descriptor
     starts: tuple[NDArray[np.int64], ...]
@@ -54,8 +59,17 @@ def fit_pyramid(dataset: Dataset, label: str, settings: TrainSettings) -> TrainS
 
 
 def make_plan(dataset: Dataset, label: str, settings: TrainSettings) -> Plan:
-    """SettingsError for a class that is not in the data, TrainingError for too few objects."""
-    dataset.check_class(label)
+    """Plan a training, without reading an image.
+
+    SettingsError for a class that is not in the data, TrainingError for too few objects.
+    """
+    if not isinstance(dataset, Dataset):
+        raise SettingsError(
+            f"expected a Dataset, as of hs.read_voc or hs.read_coco, found {type(dataset).__name__}"
+        )
+    if not isinstance(settings, TrainSettings):
+        raise SettingsError(f"expected hs.TrainSettings, found {settings!r:.80}")
+    settings = fit_pyramid(dataset, label, settings)
     objects = list_objects(dataset, label)
     descriptor = settings.make_descriptor()
     whole = np.flatnonzero(objects.whole)
@@ -71,4 +85,6 @@ def make_plan(dataset: Dataset, label: str, settings: TrainSettings) -> Plan:
     )
     random = np.random.default_rng(settings.seed)
     mining = np.sort(random.permutation(len(dataset))[: settings.mining_images])
-    return Plan(objects, descriptor, starts, shapes, tuple(mining.tolist()))
+    return Plan(
+        dataset, label, settings, objects, descriptor, starts, shapes, tuple(mining.tolist())
+    )

@@ -2,16 +2,181 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from functools import wraps
+from typing import Any, Literal, TypeVar
 
-from halfseen.errors import SettingsError
-from halfseen.features.descriptor import Descriptor, make_descriptor
+import numpy as np
+
+from halfseen.errors import SettingsError, suggest
+from halfseen.features.descriptor import Descriptor, known_descriptors, make_descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.learn.objective import Objective, Truncation
 from halfseen.model.mixture import Method
 
+Settings = TypeVar("Settings")
 
+
+def _named(kind: type[Settings]) -> type[Settings]:
+    """Make a misspelt name of a setting a SettingsError that has the nearest one."""
+    make = kind.__init__
+    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+
+    @wraps(make)
+    def checked(self: Settings, *values: Any, **given: Any) -> None:
+        for name in given:
+            if name not in names:
+                raise SettingsError(
+                    f"{kind.__name__} has no setting '{name}'; {suggest(name, names)}"
+                )
+        make(self, *values, **given)
+
+    kind.__init__ = checked  # type: ignore[assignment]
+    return kind
+
+
+@_named
+@dataclass(frozen=True)
+class MaskSettings:
+    """How a mask head is learnt, as chosen on VOC train.
+
+    windows        about how many windows with pasted occluders
+    fewest, most   of them for each object
+    overlap        IoU that a window must have with its object
+    shift, zoom    greatest move of a window, in blocks, and change of its size: windows of
+                   detections do not fit as well as those chosen for an object
+    clean          one in so many windows has nothing pasted over it
+    shares         least and greatest share of a window that is covered
+    neighbours     share of occluders that are pictures of objects; the others are textures
+    textures       images that these are cut from
+    pictures       of objects of one class, at most, with
+    picture_side   pixels at most on their longest side, of boxes with
+    least_side     pixels at least on their shortest
+    move           how far a neighbour is moved from where one stood, in sides of the object's box
+    shared_ridge   of what the regressions of all blocks of a component share
+    own_ridge      of how far each block departs from it
+    iterations     of a regression, at most
+    shared_blocks  about how many blocks the shared regression is fitted to
+    false_hidden   the share of the visible blocks of held-out whole objects that may be called
+                   hidden: what sets the operating point
+    alpha          weight of the contrast-sensitive Ising prior, in units of the logits
+    grouping       whether the shipped grouping network is applied to the logits of a window
+    folds          parts of the objects; each is decided by a head that was fitted to the others
+    least_objects  fewer whole objects of a component than this teach no head
+    figure_rounds  how often typical figures are found, each time with those found before
+    figure_doubt   so many objects with no known figure count as well, so that no block is figure,
+                   or ground, for certain
+    """
+
+    windows: int = 16000
+    fewest: int = 6
+    most: int = 60
+    overlap: float = 0.7
+    shift: float = 0.6
+    zoom: float = 0.1
+    clean: int = 5
+    shares: tuple[float, float] = (0.1, 0.7)
+    neighbours: float = 0.5
+    textures: int = 100
+    pictures: int = 100
+    picture_side: int = 160
+    least_side: int = 40
+    move: float = 0.05
+    shared_ridge: float = 0.01
+    own_ridge: float = 0.3
+    iterations: int = 25
+    shared_blocks: int = 60_000
+    false_hidden: float = 0.075
+    alpha: float = 1.0
+    grouping: bool = True
+    folds: int = 3
+    least_objects: int = 4
+    figure_rounds: int = 3
+    figure_doubt: float = 5.0
+
+    def __post_init__(self) -> None:
+        ranges = {
+            "windows": (1, 10**7), "fewest": (1, 10**4), "most": (1, 10**4), "overlap": (0.1, 1),
+            "shift": (0, 4), "zoom": (0, 0.9), "clean": (2, 10**4), "neighbours": (0, 1),
+            "textures": (1, 10**5), "pictures": (1, 10**5), "picture_side": (8, 4096),
+            "least_side": (1, 4096), "move": (0, 1), "shared_ridge": (1e-9, 1e9),
+            "own_ridge": (1e-9, 1e9), "iterations": (1, 10**5), "shared_blocks": (1, 10**8),
+            "false_hidden": (0, 1), "alpha": (0, 1e6), "folds": (2, 100),
+            "least_objects": (2, 10**6), "figure_rounds": (1, 100), "figure_doubt": (1e-3, 1e6),
+        }  # fmt: skip
+        _check_ranges(self, ranges)
+        if len(self.shares) != 2 or not 0 <= self.shares[0] <= self.shares[1] < 1:
+            raise SettingsError(f"shares must rise from 0 to below 1, found {self.shares}")
+
+    def count(self, objects: int) -> int:
+        """How many windows are made of each of so many objects, beside the one as it is."""
+        return min(max(round(self.windows / max(objects, 1)), self.fewest), self.most)
+
+
+@_named
+@dataclass(frozen=True)
+class CalibrateSettings:
+    """How a calibration is learnt, as chosen on VOC train.
+
+    folds           parts of the images; the detections in each are those of a model of the others
+    sparse          one in so many of the held-out images without the class is used
+    covered_share   of whole objects, covered by texture in images that are used once more
+    textures        images that the texture over one image comes from
+    covered_weight  of a detection in such an image
+    shared_ridge    of what all components share
+    own_ridge       of how far each component departs from it
+    alarms          so many of the strongest false alarms are compared, for each image
+    least_right     fewer right detections than this teach no calibration
+    """
+
+    folds: int = 2
+    sparse: int = 3
+    covered_share: float = 0.4
+    textures: int = 3
+    covered_weight: float = 0.3
+    shared_ridge: float = 1.0
+    own_ridge: float = 100.0
+    alarms: float = 0.1
+    least_right: int = 10
+
+    def __post_init__(self) -> None:
+        ranges = {
+            "folds": (2, 20), "sparse": (1, 10**6), "covered_share": (0, 0.95),
+            "textures": (1, 100), "covered_weight": (0, 100), "shared_ridge": (1e-9, 1e9),
+            "own_ridge": (1e-9, 1e9), "alarms": (0, 100), "least_right": (1, 10**9),
+        }  # fmt: skip
+        _check_ranges(self, ranges)
+
+
+def _check_types(settings: Any) -> None:
+    """SettingsError unless each value is of the type of its default; numpy's become Python's."""
+    for f in fields(settings):
+        value = getattr(settings, f.name)
+        if isinstance(value, np.generic):
+            value = value.item()
+            object.__setattr__(settings, f.name, value)
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        right = isinstance(value, (int, float) if type(default) is float else type(default))
+        if not right or (isinstance(value, bool) and type(default) is not bool):
+            expected = _KINDS.get(type(default), type(default).__name__)
+            raise SettingsError(f"{f.name} must be {expected}, found {value!r:.80}")
+
+
+_KINDS = {
+    bool: "True or False", int: "a whole number", float: "a number", str: "a word",
+    tuple: "a pair of numbers",
+}  # fmt: skip
+
+
+def _check_ranges(settings: object, ranges: dict[str, tuple[float, float]]) -> None:
+    _check_types(settings)
+    for name, (low, high) in ranges.items():
+        value = getattr(settings, name)
+        if not low <= value <= high:
+            raise SettingsError(f"{name} must be between {low} and {high}, found {value}")
+
+
+@_named
 @dataclass(frozen=True)
 class TrainSettings:
     """How a detector is learnt. `TrainSettings.preset("paper")` gives the paper's values.
@@ -42,9 +207,11 @@ class TrainSettings:
     store_bytes       bound on the memory of the stored negatives
     cache_bytes       bound on the memory of the mining images' cached features
     iterations        L-BFGS iterations at most in one fit
-    masks             whether VIS also learns a mask head, as its last step: see `learn_masks`
+    masks             whether VIS also learns a mask head: see `learn_masks`
+    mask_head         how
     calibrate         whether detections also get a probability, learnt from two more models of half
                       the images each: see `learn_calibration`
+    calibration       how
     seed              of all that is random
     """
 
@@ -71,7 +238,9 @@ class TrainSettings:
     cache_bytes: int = 1200 << 20
     iterations: int = 60
     masks: bool = False
+    mask_head: MaskSettings = field(default_factory=MaskSettings)
     calibrate: bool = False
+    calibration: CalibrateSettings = field(default_factory=CalibrateSettings)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -83,15 +252,15 @@ class TrainSettings:
             "negative_overlap": (0, 1), "per_image": (1, 10**6), "store_bytes": (1 << 20, 1 << 40),
             "cache_bytes": (0, 1 << 40), "iterations": (1, 10**5), "seed": (0, 2**32 - 1),
         }  # fmt: skip
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise SettingsError(f"{name} must be between {low} and {high}, found {value}")
+        _check_ranges(self, ranges)
         if self.method not in ("BL", "BLT", "VIS"):
             raise SettingsError(f"method must be BL, BLT or VIS, found {self.method!r}")
+        name = self.descriptor.partition(":")[0]
+        if name not in known_descriptors():
+            raise SettingsError(f"no descriptor {name!r}; {suggest(name, known_descriptors())}")
 
     @classmethod
-    def preset(cls, name: Literal["default", "paper"], **changes: Any) -> TrainSettings:
+    def preset(cls, name: Literal["default", "paper", "net"], **changes: Any) -> TrainSettings:
         """The settings of a preset, with some changed."""
         if name == "default":
             return replace(cls(), **changes)
@@ -101,7 +270,13 @@ class TrainSettings:
                 one_u=True, smoothing=0.05, updates=6, rounds=20, regularisation=5.0,
             )  # fmt: skip
             return replace(paper, **changes)
-        raise SettingsError(f"preset must be default or paper, found {name!r}")
+        if name == "net":
+            net = cls(
+                descriptor="net", cell=16, pyramid=PyramidSettings(1.25, 2.0), doubling=0.0,
+                blocks=64, store_bytes=350 << 20,
+            )  # fmt: skip
+            return replace(net, **changes)
+        raise SettingsError(f"preset must be default, paper or net, found {name!r}")
 
     def make_descriptor(self) -> Descriptor:
         return make_descriptor(self.descriptor, cell=self.cell)
@@ -119,5 +294,30 @@ class TrainSettings:
             self.smoothing,
         )
 
+    @property
+    def with_head(self) -> bool:
+        """Whether a mask head is learnt: only VIS has hidden blocks."""
+        return self.masks and self.method == "VIS"
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, recorded: dict[str, Any]) -> TrainSettings:
+        """The settings that a model's file records; the defaults of those it does not name.
+
+        TypeError, ValueError, AttributeError or SettingsError for what are no settings.
+        """
+        kinds = {
+            "pyramid": PyramidSettings, "mask_head": MaskSettings, "calibration": CalibrateSettings,
+        }  # fmt: skip
+        return _from_json(
+            cls, {k: _from_json(kinds[k], v) if k in kinds else v for k, v in recorded.items()}
+        )
+
+
+def _from_json(kind: type[Settings], recorded: dict[str, Any]) -> Settings:
+    """JSON has lists where settings have tuples, and an older file may have other names."""
+    names = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    known = {k: tuple(v) if isinstance(v, list) else v for k, v in recorded.items() if k in names}
+    return kind(**known)

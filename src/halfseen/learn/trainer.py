@@ -1,148 +1,78 @@
-"""Training: start from whole objects, then alternate latent updates with mining and fitting."""
+"""Training of a detector: start from whole objects, then alternate latent updates with mining and
+fitting (Eqn 5).
+"""
 
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
-from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from halfseen.data.dataset import Dataset
 from halfseen.errors import TrainingError
-from halfseen.learn import checkpoint
-from halfseen.learn.latent import Assignment, Template
-from halfseen.learn.masks import learn_masks
-from halfseen.learn.material import Material, one_blas_thread
-from halfseen.learn.mining import NegativeStore
-from halfseen.learn.objective import Objective, Positives, Vector
+from halfseen.learn.checkpoint import Checkpoint, Saved
+from halfseen.learn.latent import Template
+from halfseen.learn.mining import Keys, Mined, NegativeStore
+from halfseen.learn.objective import U_T, B, Objective, Positives, U, Vector
+from halfseen.learn.progress import Run, one_blas_thread
 from halfseen.learn.settings import TrainSettings
-from halfseen.model.component import Component
-from halfseen.model.mixture import Method, Mixture
-
-if TYPE_CHECKING:
-    from distributed import Client
-
-log = logging.getLogger(__name__)
+from halfseen.learn.state import Kept, Round, State, pack, unpack
+from halfseen.learn.training_set import TrainingSet
+from halfseen.model.mixture import Component, Method, Mixture
 
 # Random windows of each mining image for the first fit.
 RANDOM_WINDOWS = 20
 # After a fit, negatives this far below the margin are dropped; mining finds them again if need be.
 EASY = -1.5
+# The entry of the checkpoint.
+ROUNDS = "rounds"
 
 
-@dataclass(frozen=True)
-class Round:
-    """What one round of mining and fitting did: the live view, and the history in the model."""
-
-    stage: int
-    round: int
-    energy: float
-    positives: int
-    negatives: int
-    found: int
-    hidden_share: float
-    u: tuple[float, ...]
-    u_t: tuple[float, ...]
-    bias: tuple[float, ...]
-
-
-@dataclass
-class State:
-    """All that decides how training goes on; what a checkpoint keeps."""
-
-    stage: int = 0
-    round: int = 0
-    vector: Vector = field(default_factory=lambda: np.zeros(0))
-    assignments: list[Assignment | None] = field(default_factory=list)
-    history: list[Round] = field(default_factory=list)
-
-
-def train(
-    dataset: Dataset,
-    label: str,
-    settings: TrainSettings | None = None,
-    *,
-    cores: int | None = None,
-    cluster: str | Client | None = None,
-    on_round: Callable[[Round], None] | None = None,
-    save_to: str | PathLike[str] | None = None,
-    resume: bool = False,
+def fit_detector(
+    dataset: Dataset, label: str, settings: TrainSettings, run: Run | None = None
 ) -> Mixture:
-    """Learns a detector of one class from boxes.
+    """Learn a detector without mask head or calibration: the first step of `train`."""
+    run = run or Run()
+    with TrainingSet(dataset, label, settings, run.cores, run.cluster) as data:
+        trainer = Trainer(data)
+        total = (settings.updates + 1) * settings.rounds
 
-    cluster   the address of a Dask scheduler, or a client: its workers read and mine the images,
-              which must be files that they see; the model is the same, to the byte
-    on_round  is called after every round
-    save_to   a checkpoint file, rewritten after every round; with `resume` training goes on from it
-              and ends in the same model, to the byte, as if it had never stopped
-    """
-    with Trainer(dataset, label, settings or TrainSettings(), cores, cluster) as trainer:
-        model = trainer.run(on_round, None if save_to is None else Path(save_to), resume)
-    if trainer.settings.calibrate:
-        from halfseen.learn.calibration import learn_calibration
+        def on_round(entry: Round) -> None:
+            run.report((entry.stage * settings.rounds + entry.round + 1) / total, entry)
 
-        model = learn_calibration(dataset, model, trainer.settings, cores=cores, cluster=cluster)
+        run.report(trainer.done(run.checkpoint) / total)
+        model = trainer.run(on_round, run.checkpoint)
+    run.report(1.0)
     return model
 
 
-class Trainer(Material):
-    """Trains on its material, as often as asked: `with_method` shares the features with another."""
+class Started(NamedTuple):
+    """The state after the start, and where its stored negatives come from."""
 
-    # The start, once it is done: what the state was, and where the stored negatives come from.
-    _started: tuple[State, list[NDArray[np.int64]]] | None = None
+    state: State
+    keys: list[Keys]
 
-    def run(
-        self,
-        on_round: Callable[[Round], None] | None = None,
-        save_to: Path | None = None,
-        resume: bool = False,
-    ) -> Mixture:
-        """Trains to the end, and gives the model."""
-        settings = self.settings
-        store = NegativeStore(self.shapes, self.descriptor.channels, settings.store_bytes)
-        state = State(assignments=[None] * len(self.objects))
-        with one_blas_thread():
-            if resume and save_to is not None and save_to.exists():
-                state = checkpoint.load(save_to, self)
-                self._restore(store, checkpoint.load_keys(save_to))
-            elif self._started is not None:
-                state = replace(self._started[0], history=list(self._started[0].history))
-                self._restore(store, self._started[1])
-            for stage in range(state.stage, settings.updates + 1):
-                objective = settings.objective(stage > 0, stage > 0)
-                if stage > state.stage or not len(state.vector):
-                    self._begin(stage, state, objective, store)
-                positives = self.positives(stage, state.assignments)
-                while state.round < settings.rounds:
-                    done = self._round(state, objective, positives, store)
-                    if on_round is not None:
-                        on_round(state.history[-1])
-                    state.round = settings.rounds if done else state.round + 1
-                    if save_to is not None:
-                        checkpoint.save(save_to, self, state, store)
-                if stage == 0:
-                    self._started = replace(state, history=list(state.history)), list(store.keys)
-            model = self._model(state, objective, final=True)
-            if settings.masks and settings.method == "VIS":
-                model = learn_masks(self.dataset, model, seed=settings.seed)
-            return model
 
-    def with_method(self, method: Method) -> Trainer:
-        """A trainer of another method that shares the features, and the start if it is done."""
-        return self.with_settings(method=method)
+class Trainer:
+    """Trains a detector on a training set, as often as wanted.
+
+    changes  of the settings that the training set was made with; they must not concern features
+    """
+
+    def __init__(self, data: TrainingSet, **changes: Any) -> None:
+        self.data = data
+        self.settings = replace(data.settings, **changes)
+        self._started: Started | None = None
 
     def with_settings(self, **changes: Any) -> Trainer:
-        """A trainer of other settings that shares the features; the changes must not concern them.
+        """A trainer of other settings on the same training set.
 
         The start knows neither u nor u_t, so it is the same for every method and alpha, and shared
-        as well if it is done.
+        if it is done.
         """
         other = copy.copy(self)
         other.settings = replace(self.settings, **changes)
@@ -150,18 +80,73 @@ class Trainer(Material):
             other._started = None
         return other
 
+    def with_method(self, method: Method) -> Trainer:
+        """A trainer of another method on the same training set."""
+        return self.with_settings(method=method)
+
+    def done(self, checkpoint: Checkpoint) -> int:
+        """How many rounds a checkpoint holds, with those that converged mining has spared."""
+        kept = checkpoint.get(ROUNDS, unpack)
+        return 0 if kept is None else kept.stage * self.settings.rounds + kept.round
+
+    def run(
+        self,
+        on_round: Callable[[Round], object] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Mixture:
+        """Train to the end, from where the checkpoint is, and return the model."""
+        data, settings = self.data, self.settings
+        checkpoint = checkpoint or Checkpoint()
+        with one_blas_thread():
+            store = NegativeStore(data.shapes, data.descriptor.channels, settings.store_bytes)
+            state = self._first_state(store, checkpoint)
+            for stage in range(state.stage, settings.updates + 1):
+                objective = settings.objective(stage > 0, stage > 0)
+                if stage > state.stage or not len(state.vector):
+                    self._begin(stage, state, objective, store)
+                positives = data.positives(stage, state.assignments)
+                while state.round < settings.rounds:
+                    converged = self._round(state, objective, positives, store)
+                    if on_round is not None:
+                        on_round(state.history[-1])
+                    state.round = settings.rounds if converged else state.round + 1
+                    checkpoint.put(ROUNDS, pack(state, store.keys))
+                if stage == 0:
+                    before = replace(state, history=list(state.history))
+                    self._started = Started(before, list(store.keys))
+            return self._model(state, objective, final=True)
+
+    def _first_state(self, store: NegativeStore, checkpoint: Checkpoint) -> State:
+        """The state to go on from, with its negatives in the store."""
+
+        def decode(saved: Saved) -> tuple[Kept, State]:
+            kept = unpack(saved)
+            assignments = self.data.reassign(kept.places, kept.flags)
+            return kept, State(kept.stage, kept.round, kept.vector, assignments, kept.history)
+
+        found = checkpoint.get(ROUNDS, decode)
+        if found is not None:
+            kept, state = found
+            if state.stage < self.settings.updates or state.round < self.settings.rounds:
+                self._restore(store, kept.keys)
+            return state
+        if self._started is not None:
+            self._restore(store, self._started.keys)
+            state = self._started.state
+            return replace(state, history=list(state.history))
+        return State(assignments=[None] * len(self.data.objects))
+
     def _begin(self, stage: int, state: State, objective: Objective, store: NegativeStore) -> None:
         """The start, or a latent update."""
+        data = self.data
         if stage == 0:
-            state.vector = np.zeros(self.parameters.length)
-            self._add_random(store)
+            state.vector = np.zeros(data.parameters.length)
+            blank = self._model(State(vector=state.vector), None, final=False)
+            self._store(store, data.draw_negatives(blank, RANDOM_WINDOWS))
         else:
             if stage == 1 and objective.visibility:
                 self._start_u(state)
-            templates = self._templates(state.vector)
-            improve = partial(self.work.improve, templates, objective, self.settings.mirrored)
-            found = self._map(improve, self._with_objects)
-            state.assignments = [assignment for part in found for assignment in part]
+            state.assignments = data.assign(self._templates(state.vector), objective)
         state.stage, state.round = stage, 0
 
     def _start_u(self, state: State) -> None:
@@ -170,39 +155,31 @@ class Trainer(Material):
         Much higher and every window of the background profits; much lower and it is never used.
         """
         for (w, bias), batch in zip(
-            self.parameters.split(state.vector), self.positives(0, []), strict=True
+            self.data.parameters.split(state.vector), self.data.positives(0, []), strict=True
         ):
             features = batch.examples.features.reshape(len(batch.visible), *w.shape)
             responses = np.einsum("nik,ik->ni", features, w.astype(np.float32))
-            bias[1] = float(np.quantile(responses, 0.1)) if len(responses) else 0.0
+            bias[U] = float(np.quantile(responses, 0.1)) if len(responses) else 0.0
 
     def _templates(self, vector: Vector) -> list[Template]:
+        parts = self.data.parameters.split(vector)
         return [
             Template(shape, np.array([0.0, 0.0, shape[1], shape[0]]), w, bias)
-            for shape, (w, bias) in zip(self.shapes, self.parameters.split(vector), strict=True)
+            for shape, (w, bias) in zip(self.data.shapes, parts, strict=True)
         ]
-
-    def _add_random(self, store: NegativeStore) -> None:
-        blank = self._model(State(vector=np.zeros(self.parameters.length)), None, final=False)
-        draw = partial(
-            self.work.draw, blank, RANDOM_WINDOWS, self.settings.negative_overlap,
-            self.settings.seed,
-        )  # fmt: skip
-        drawn = self._map(draw, [self.pictures[i] for i in self.mining])
-        self._store(store, np.concatenate([m.keys for m in drawn]))
 
     def _round(
         self, state: State, objective: Objective, positives: list[Positives], store: NegativeStore
     ) -> bool:
-        """Mines and fits once. Whether mining has converged."""
+        """Mine and fit once. Returns whether mining has converged."""
         settings = self.settings
-        found = [settings.stop] * len(self.shapes)
+        found = [settings.stop] * len(self.data.shapes)
         if state.stage > 0 or state.round > 0:
             found = self._mine(state, objective, store)
         energy = self._fit(state, objective, positives, store)
         blocks = sum(int((~p.examples.outside).sum()) for p in positives)
-        seen = sum(int(p.visible.sum()) for p in positives)
-        biases = [bias for _, bias in self.parameters.split(state.vector)]
+        visible = sum(int(p.visible.sum()) for p in positives)
+        biases = [bias for _, bias in self.data.parameters.split(state.vector)]
         state.history.append(
             Round(
                 state.stage,
@@ -211,60 +188,55 @@ class Trainer(Material):
                 sum(len(p.visible) for p in positives),
                 len(store),
                 sum(found),
-                1 - seen / max(blocks, 1),
-                tuple(float(b[1]) for b in biases),
-                tuple(float(b[2]) for b in biases),
-                tuple(float(b[0]) for b in biases),
+                1 - visible / max(blocks, 1),
+                tuple(float(bias[U]) for bias in biases),
+                tuple(float(bias[U_T]) for bias in biases),
+                tuple(float(bias[B]) for bias in biases),
             )
         )
         # The first mining of a stage still judges the last stage's fit.
         return state.round > 0 and all(count < settings.stop for count in found)
 
     def _mine(self, state: State, objective: Objective, store: NegativeStore) -> list[int]:
-        """Adds the new false positives of all mining images; how many there were by component."""
+        """Store new false positives of all mining images; how many there were by component."""
         settings = self.settings
         model = self._model(state, objective, final=False)
         search = partial(
-            self.work.search, model, -1.0, settings.per_image, settings.negative_overlap
+            self.data.work.search, model, -1.0, settings.per_image, settings.negative_overlap
         )
         known = store.known()
-        mined = list(self._map(search, [self.pictures[i] for i in self.mining]))
-        keys = np.concatenate([m.keys for m in mined])
+        mined: list[Mined] = self.data.mine(search)
+        keys = Keys.join([m.keys for m in mined])
         scores = np.concatenate([m.scores for m in mined])
-        new = np.array([tuple(key) not in known for key in keys.tolist()], bool)
+        new = np.array([tuple(key) not in known for key in keys.rows.tolist()], bool)
         keys, scores = keys[new], scores[new]
         self._store(store, keys[np.argsort(-scores, kind="stable")])
-        return [int((keys[:, 4] == m).sum()) for m in range(len(self.shapes))]
+        return [int((keys.component == m).sum()) for m in range(len(self.data.shapes))]
 
-    def _store(self, store: NegativeStore, keys: NDArray[np.int64]) -> None:
-        """Fetches windows by their keys, hardest first, and stores what there is room for."""
-        for m in range(len(self.shapes)):
-            mine_keys = keys[keys[:, 4] == m][: store.room(m)]
-            mine_keys = mine_keys[np.argsort(mine_keys[:, 0], kind="stable")]
-            images, starts = np.unique(mine_keys[:, 0], return_index=True)
-            parts = np.split(mine_keys, starts[1:]) if len(images) else []
-            items = [(self.pictures[int(part[0, 0])], part) for part in parts]
-            for part, examples in zip(parts, self._map(self.work.take, items), strict=True):
-                store.add(m, examples, part)
+    def _store(self, store: NegativeStore, keys: Keys) -> None:
+        """Fetch windows by their keys, hardest first, and store what there is room for."""
+        for m in range(len(self.data.shapes)):
+            chosen = keys[keys.component == m][: store.room(m)]
+            for rows, examples in self.data.take(chosen):
+                store.add(m, examples, chosen[rows])
 
-    def _restore(self, store: NegativeStore, keys: list[NDArray[np.int64]]) -> None:
-        """Fetches the windows that a checkpoint names, in their order: sums depend on it."""
-        for m, rows in enumerate(keys):
-            store.keys[m] = rows
-            places = [np.flatnonzero(rows[:, 0] == i) for i in np.unique(rows[:, 0])]
-            items = [(self.pictures[int(rows[at[0], 0])], rows[at]) for at in places]
-            for at, window in zip(places, self._map(self.work.take, items), strict=True):
-                store.features[m][at], store.outside[m][at] = window.features, window.outside
+    def _restore(self, store: NegativeStore, keys: list[Keys]) -> None:
+        """Fetch the windows that keys name, in their order: sums depend on it."""
+        for m, chosen in enumerate(keys):
+            store.keys[m] = chosen
+            for rows, window in self.data.take(chosen):
+                store.features[m][rows], store.outside[m][rows] = window.features, window.outside
 
     def _fit(
         self, state: State, objective: Objective, positives: list[Positives], store: NegativeStore
     ) -> float:
-        """L-BFGS from where the last fit ended; then easy negatives are dropped."""
+        """Fit by L-BFGS from where the last fit ended, drop easy negatives, return the energy."""
         from scipy.optimize import minimize
 
+        parameters, pool = self.data.parameters, self.data.pool
         negatives = store.negatives()
         result = minimize(
-            objective, state.vector, args=(self.parameters, positives, negatives, self.pool),
+            objective, state.vector, args=(parameters, positives, negatives, pool),
             jac=True, method="L-BFGS-B",
             options={"maxiter": self.settings.iterations, "ftol": 1e-5, "gtol": 1e-4, "maxcor": 20},
         )  # fmt: skip
@@ -272,11 +244,11 @@ class Trainer(Material):
             raise TrainingError(
                 f"the energy became {result.fun} in stage {state.stage}; raise `regularisation`"
             )
-        state.vector = objective.tie(result.x, self.parameters)
+        state.vector = objective.tie(result.x, parameters)
         for m, ((w, bias), batch) in enumerate(
-            zip(self.parameters.split(state.vector), negatives, strict=True)
+            zip(parameters.split(state.vector), negatives, strict=True)
         ):
-            scores, _ = objective.best_scores(w, bias, batch.examples, EASY, self.pool)
+            scores, _ = objective.best_scores(w, bias, batch.examples, EASY, pool)
             hard = scores > EASY
             if hard.sum() > 0.8 * len(store.features[m]):
                 hard &= scores > np.quantile(scores, 0.5)
@@ -285,19 +257,19 @@ class Trainer(Material):
 
     def _model(self, state: State, objective: Objective | None, final: bool) -> Mixture:
         """The mixture of the present parameters; the final one with average boxes and history."""
-        settings = self.settings
+        data, settings = self.data, self.settings
         components = []
         for m, (shape, (w, bias)) in enumerate(
-            zip(self.shapes, self.parameters.split(state.vector), strict=True)
+            zip(data.shapes, data.parameters.split(state.vector), strict=True)
         ):
             window = np.array([0.0, 0.0, shape[1], shape[0]])
             components.append(
                 Component(
                     w.reshape(*shape, -1).astype(np.float32),
-                    float(bias[0]),
-                    float(bias[1]),
-                    float(bias[2]),
-                    self.average_box(m, state.assignments) if final else window,
+                    float(bias[B]),
+                    float(bias[U]),
+                    float(bias[U_T]),
+                    data.average_box(m, state.assignments) if final else window,
                 )
             )
         inferred = objective is not None and objective.visibility
@@ -305,14 +277,14 @@ class Trainer(Material):
         if final:
             training = {
                 "settings": settings.as_json(),
-                "images": len(self.dataset),
-                "objects": len(self.objects),
-                "unreached": len(self.unreached()),
-                "hidden": self.hidden_maps(state.assignments),
+                "images": len(data.dataset),
+                "objects": len(data.objects),
+                "unreached": len(data.unreached()),
+                "hidden": data.hidden_maps(state.assignments),
                 "history": [asdict(entry) for entry in state.history],
             }
         method = settings.method if final else ("VIS" if inferred else "BLT")
         return Mixture(
-            self.label, method, tuple(components), settings.mirrored, settings.alpha,
-            self.descriptor, settings.pyramid, training,
+            data.label, method, tuple(components), settings.mirrored, settings.alpha,
+            data.descriptor, settings.pyramid, training,
         )  # fmt: skip

@@ -20,18 +20,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from halfseen.compute import map_images
+from halfseen.compute.map import map_images
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import write_atomically
+from halfseen.detect.detector import PaperDetector
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError, TrainingError
 from halfseen.evaluate.voc_ap import average_precision
-from halfseen.infer.detector import Detector
+from halfseen.learn.folds import all_but, split_folds
 from halfseen.learn.settings import TrainSettings
 from halfseen.learn.trainer import Trainer
+from halfseen.learn.training_set import TrainingSet
 from halfseen.model.mixture import Method, Mixture
 from halfseen.model.store import load, save
-from halfseen.suppress import suppress
+from halfseen.suppression import suppress
 
 Step = Literal["lambda", "greedy overlap", "alpha", "covering overlap"]
 STEPS: tuple[Step, ...] = ("lambda", "greedy overlap", "alpha", "covering overlap")
@@ -92,16 +94,6 @@ class Tuning:
 
 def _key(step: Step, value: float, fold: int) -> str:
     return f"{step}|{value:g}|{fold}"
-
-
-def split_folds(dataset: Dataset, label: str, folds: int, seed: int) -> list[np.ndarray]:
-    """The images of each fold; those with the class are spread evenly, as are the others."""
-    random = np.random.default_rng(seed)
-    has = np.array([bool((truth.label == label).any()) for truth in dataset])
-    order = np.concatenate(
-        [random.permutation(np.flatnonzero(has)), random.permutation(np.flatnonzero(~has))]
-    )
-    return [np.sort(order[k::folds]) for k in range(folds)]
 
 
 def tune(
@@ -175,10 +167,11 @@ class _Tuner:
 
     def _train(self, step: Step, values: list[float], fold: int) -> Iterator[tuple[float, float]]:
         """Learns a model of each value from the other folds; their features are computed once."""
-        rest = np.sort(np.concatenate([f for k, f in enumerate(self.folds) if k != fold]))
+        rest = all_but(self.folds, fold)
         overlap = FIRST_OVERLAP if step == "lambda" else self.result.best("greedy overlap")
         data, settings = self.dataset[rest], self._with(step)
-        with Trainer(data, self.label, settings, self.cores, self.cluster) as trainer:
+        with TrainingSet(data, self.label, settings, self.cores, self.cluster) as lessons:
+            trainer = Trainer(lessons)
             for value in values:
                 name = "regularisation" if step == "lambda" else "alpha"
                 model = trainer.with_settings(**{name: value}).run()
@@ -205,7 +198,7 @@ class _Tuner:
             yield value, self._judge(found, fold, method, value)
 
     def _candidates(self, model: Mixture, fold: int) -> list[Detections]:
-        look = partial(_look, Detector(model), self.result.tried.threshold)
+        look = partial(_look, PaperDetector(model), self.result.tried.threshold)
         images = (self.dataset[i : i + 1] for i in self.folds[fold])
         return list(map_images(look, images, self.cores, cluster=self.cluster))
 
@@ -223,7 +216,8 @@ class _Tuner:
     def _fingerprint(self, tried: TuneSettings) -> str:
         """Names what the evaluations are of. Values may be added; folds and data may not change."""
         settings = self.settings.as_json()
-        del settings["calibrate"]  # Scores are judged, not probabilities.
+        for name in ("masks", "calibrate"):  # Detectors alone are compared.
+            del settings[name]
         parts = [self.label, settings, tried.folds, tried.threshold]
         return self.dataset.digest(json.dumps(parts, sort_keys=True))
 
@@ -267,7 +261,7 @@ class _Tuner:
             ) from None
 
 
-def _look(detector: Detector, threshold: float, one: Dataset) -> Detections:
+def _look(detector: PaperDetector, threshold: float, one: Dataset) -> Detections:
     return detector.candidates(one.image(0), threshold)
 
 

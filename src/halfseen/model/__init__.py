@@ -1,0 +1,1 @@
+"""What a detector has learnt, and its file."""

@@ -1,8 +1,8 @@
-"""What makes one probability of a detection's score, its mask and its place."""
+"""Logistic calibration: from a detection's score, mask and place to a probability."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,37 @@ from halfseen.errors import ModelError
 
 Floats = NDArray[np.float64]
 
-# What only mask heads and figures tell of a detection.
-TOLD = ("visible", "outline", "misfit")
-# What is known of one, in the order of the weights: see `infer.calibration.evidence`.
-EVIDENCE = ("score", "agreement", "outside", "size", "height", *TOLD)
+# What is known of a detection, in the order of the weights: see `refine.probability.evidence`.
+EVIDENCE = ("score", "agreement", "outside", "size", "height", "visible")
 # Of these a detection can only profit, so that its probability rises with its score.
 RISING = ("score", "agreement", "visible")
 # Beyond what any data could ask for; sums of such numbers are still numbers.
 LARGEST = 1e12
+
+
+@dataclass(frozen=True)
+class CalibrationSettings:
+    """How the evidence of a detection is made, as chosen on VOC train.
+
+    margin  where learning pushes what is not the object: scores are scaled about it, and
+            candidates below it do not count
+    agree   candidates agree with a detection if they overlap it by so much
+    beta    a candidate's say is exp(beta score), as in covering suppression
+    """
+
+    margin: float = -1.0
+    agree: float = 0.5
+    beta: float = 2.0
+
+    def __post_init__(self) -> None:
+        ranges = {"margin": (-100, 100), "agree": (0.01, 1), "beta": (1e-3, 100)}
+        for name, (low, high) in ranges.items():
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not low <= value <= high:
+                raise ModelError(
+                    f"a calibration's {name} must be a number from {low:g} to {high:g}, "
+                    f"found {value!r:.40}"
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +52,13 @@ class Calibration:
     weights  (components, len(EVIDENCE)) float64; those of RISING are not negative
     scale    brings scores s to those that it was learnt from, -1 + scale (s + 1): its models had
              fewer images, and so lower scores
+    settings of its evidence
     """
 
     bias: Floats
     weights: Floats
     scale: float = 1.0
+    settings: CalibrationSettings = field(default_factory=CalibrationSettings)
 
     def __post_init__(self) -> None:
         if self.weights.ndim != 2 or self.weights.shape[1] != len(EVIDENCE):

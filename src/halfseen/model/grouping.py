@@ -1,10 +1,11 @@
-"""The grouping network: which blocks belong together, so that each is judged with the others."""
+"""The grouping network: which blocks belong together, so that each is decided with the others."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,31 @@ MOST = 128
 LARGEST = 100.0
 
 
+class Network(NamedTuple):
+    """The tensors of a `Grouping` as float32."""
+
+    enter: NDArray[np.float32]
+    enter_bias: NDArray[np.float32]
+    wide: NDArray[np.float32]
+    wide_bias: NDArray[np.float32]
+    pool: NDArray[np.float32]
+    pool_bias: NDArray[np.float32]
+    again: NDArray[np.float32]
+    again_bias: NDArray[np.float32]
+    repool: NDArray[np.float32]
+    repool_bias: NDArray[np.float32]
+    leave: NDArray[np.float32]
+    leave_bias: NDArray[np.float32]
+    gain: NDArray[np.float32]
+
+
 @dataclass(frozen=True, eq=False)
 class Grouping:
     """A small convolutional network on the blocks of a window; float16, C channels.
 
-    The head judges each block from its nearest surroundings. What hides an object, however, is one
-    thing: it has a colour and an outline, and covers blocks side by side. The network knows nothing
-    of classes: its input is what the head says (`INPUTS`), and one network serves all of them.
+    The head decides each block from its nearest surroundings. What hides an object, however, is
+    one thing: it has a colour and an outline, and covers blocks side by side. The network knows
+    nothing of classes: its input is what the head says (`INPUTS`), and one serves all of them.
 
     enter    3 x 3 blocks, INPUTS to C
     wide     3 x 3 blocks two apart, C to C
@@ -76,9 +95,9 @@ class Grouping:
         return cls(**tensors)
 
     @cached_property
-    def ready(self) -> tuple[NDArray[np.float32], ...]:
+    def ready(self) -> Network:
         """The tensors as the kernels take them."""
-        return tuple(tensor.astype(np.float32) for tensor in self.tensors().values())
+        return Network(*(tensor.astype(np.float32) for tensor in self.tensors().values()))
 
     def tensors(self) -> dict[str, NDArray[np.float16]]:
         """By name, as they are stored."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,74 @@ from numpy.typing import NDArray
 from halfseen.errors import ModelError
 from halfseen.model.grouping import Grouping
 
-# A block is judged from itself and its eight neighbours.
+# A block is decided from itself and its eight neighbours.
 REACH = 1
 SIDE = 2 * REACH + 1
 # Beyond what any logit is.
 LARGEST = 1e6
+
+
+@dataclass(frozen=True)
+class HiddenSettings:
+    """How hidden blocks are found, as chosen on VOC train.
+
+    contrast     how fast the weight of a pair of neighbours falls with their difference of colour
+    clip         logits beyond this say no more to the grouping network
+    logit_unit   of its inputs, and
+    colour_unit  of theirs, so that all are of about the same size
+    """
+
+    contrast: float = 3.0
+    clip: float = 8.0
+    logit_unit: float = 2.0
+    colour_unit: float = 20.0
+
+    def __post_init__(self) -> None:
+        _check_ranges(self, dict.fromkeys(vars(self), (0.001, 1000.0)))
+
+
+@dataclass(frozen=True)
+class FigureSettings:
+    """How object and ground are told apart by colour, as chosen on VOC train.
+
+    ring      blocks around the window whose colours count as well
+    near      how far from the box they are its ground, in blocks: most of the ground lies there,
+              and little that is like the object
+    width     of the kernel between colours, in Lab
+    unseen    added to a density of colours: one that nothing shows says little
+    place     how much a block's place says, and
+    neutral   the place that says nothing (the box's centre is 1, its rim 0)
+    alpha     weight of a pair of neighbours of the same colour
+    contrast  as in `HiddenSettings`
+    least     a figure of a smaller share of the box's blocks is not believed
+    """
+
+    ring: int = 4
+    near: float = 2.0
+    width: float = 6.0
+    unseen: float = 0.01
+    place: float = 4.0
+    neutral: float = 0.1
+    alpha: float = 4.0
+    contrast: float = 3.0
+    least: float = 0.1
+
+    def __post_init__(self) -> None:
+        ranges = dict.fromkeys(vars(self), (0.0, 1000.0))
+        ranges |= {"ring": (1, 16), "width": (1e-3, 1e3), "unseen": (1e-6, 1e3)}
+        _check_ranges(self, ranges)
+
+
+def _check_ranges(settings: object, ranges: dict[str, tuple[float, float]]) -> None:
+    """ModelError unless each setting is a number within its range; `ring` a whole one."""
+    for name, (low, high) in ranges.items():
+        value = getattr(settings, name)
+        kinds = (int,) if name == "ring" else (int, float)
+        if type(value) not in kinds or not low <= value <= high:
+            raise ModelError(
+                f"{type(settings).__name__}: {name} must be a number from {low:g} to {high:g}, "
+                f"found {value!r:.40}"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,23 +86,24 @@ class MaskHead:
 
     The most probable flags minimise, over the blocks inside the image,
 
-        sum_i (g_i - cutoff - h) [i is visible] + alpha sum_ij e_ij [v_i != v_j]
+        sum_i (g_i - cutoff) [i is visible] + alpha sum_ij e_ij [v_i != v_j]
 
-    where g_i is what the grouping network makes of all logits of the window (without one, l_i), h
-    the mean of the probabilities of g_i - cutoff (`infer.masks.reluctant`), and
-    e_ij = exp(-3 d_ij^2 / mean d^2) falls with the difference d_ij of the colours of two
-    neighbours. Detections are then looked at a second time (`infer.missing`).
+    where g_i is what the grouping network makes of all logits of the window (without one, l_i), and
+    e_ij = exp(-contrast d_ij^2 / mean d^2) falls with the difference d_ij of the colours of two
+    neighbours.
 
     weights   for each component (rows, cols, 3, 3, channels) float16
     bias      for each component (rows, cols) float32
     alpha     weight of the Ising prior, in units of the logits
     cutoff    for each component the logit above which a block counts as hidden: the operating
               point; () for 0
-    grouping  None if each block is judged for itself
+    grouping  None if each block is decided for itself
     response  for each component (rows, cols) float32: the mean of w_i . B_i over whole objects,
               what a visible block should say for the object; () for 0
     figure    for each component (rows, cols) float32: the share of whole objects in which a block
               shows the object and not its background; () if that is not known
+    settings  of finding hidden blocks
+    figures   of telling object from ground
     """
 
     weights: tuple[NDArray[np.float16], ...]
@@ -49,6 +113,8 @@ class MaskHead:
     grouping: Grouping | None = None
     response: tuple[NDArray[np.float32], ...] = ()
     figure: tuple[NDArray[np.float32], ...] = ()
+    settings: HiddenSettings = field(default_factory=HiddenSettings)
+    figures: FigureSettings = field(default_factory=FigureSettings)
 
     def __post_init__(self) -> None:
         if not self.cutoff:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,23 @@ from halfseen.data.limits import LIMITS
 from halfseen.errors import HalfseenError, ModelError
 from halfseen.features.descriptor import make_descriptor
 from halfseen.features.pyramid import PyramidSettings
-from halfseen.model.calibration import EVIDENCE, Calibration
-from halfseen.model.component import Component
+from halfseen.model.calibration import EVIDENCE, Calibration, CalibrationSettings
 from halfseen.model.grouping import Grouping
-from halfseen.model.mask_head import SIDE, MaskHead
-from halfseen.model.mixture import Mixture
+from halfseen.model.mask_head import SIDE, FigureSettings, HiddenSettings, MaskHead
+from halfseen.model.mixture import Component, Mixture
 from halfseen.model.shipped import find_model
 
-VERSION = 1
+VERSION = 2
+# Files of these versions are read as well; their mask heads and calibrations are not.
+OLDER = (1,)
 
 
 def save(model: Mixture, path: str | os.PathLike[str]) -> None:
     """Writes a model file; an existing one is replaced only once the new one is complete."""
     from safetensors.numpy import save as encode
 
+    if not isinstance(model, Mixture):
+        raise ModelError(f"save: expected a model, as of hs.load, found {type(model).__name__}")
     tensors: dict[str, np.ndarray] = {}
     components = []
     for i, component in enumerate(model.components):
@@ -52,7 +56,12 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
         "training": model.training,
     }
     if model.head is not None:
-        header["head"] = {"alpha": model.head.alpha, "cutoff": list(model.head.cutoff)}
+        header["head"] = {
+            "alpha": model.head.alpha,
+            "cutoff": list(model.head.cutoff),
+            "settings": asdict(model.head.settings),
+            "figures": asdict(model.head.figures),
+        }
         if model.head.grouping is not None:
             for name, tensor in model.head.grouping.tensors().items():
                 tensors[f"head.grouping.{name}"] = np.ascontiguousarray(tensor)
@@ -63,7 +72,11 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
         for i, figure in enumerate(model.head.figure):
             tensors[f"head.figure.{i}"] = np.ascontiguousarray(figure)
     if model.calibration is not None:
-        header["calibration"] = {"evidence": EVIDENCE, "scale": model.calibration.scale}
+        header["calibration"] = {
+            "evidence": EVIDENCE,
+            "scale": model.calibration.scale,
+            "settings": asdict(model.calibration.settings),
+        }
         tensors["calibration.bias"] = np.ascontiguousarray(model.calibration.bias)
         tensors["calibration.weights"] = np.ascontiguousarray(model.calibration.weights)
     text = json.dumps(header, allow_nan=False, sort_keys=True)
@@ -78,6 +91,10 @@ def load(path: str | os.PathLike[str]) -> Mixture:
 
     Whatever is wrong with it raises ModelError before anything is used.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise ModelError(
+            f"expected a model's file or name, as hs.load takes it, found {type(path).__name__}"
+        )
     path = find_model(path)
     header, tensors = _read(path)
     try:
@@ -115,10 +132,17 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             "make one with `halfseen train`"
         ) from None
     version = header.get("version") if isinstance(header, dict) else None
-    if version != VERSION:
+    if version not in (VERSION, *OLDER):
         raise ModelError(
             f"{path}: expected model version {VERSION}, found {version!r}; "
             "use the halfseen release that wrote it, or train again"
+        )
+    learnt = [name for name in ("head", "calibration") if name in header]
+    if version in OLDER and learnt:
+        raise ModelError(
+            f"{path}: expected a model of version {VERSION}, found version {version} with a "
+            f"{' and a '.join(learnt)} of an earlier release, which would mean something else now; "
+            "train it again"
         )
     return header, tensors
 
@@ -148,6 +172,14 @@ def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
     descriptor = header["descriptor"]
     if not isinstance(header["label"], str) or not isinstance(header["mirrored"], bool):
         raise ModelError("label must be a text and mirrored true or false")
+    if not 1 <= len(header["label"]) <= LIMITS.label_chars:
+        raise ModelError(
+            f"expected a label of 1 to {LIMITS.label_chars} characters, "
+            f"found {len(header['label'])}"
+        )
+    for part in ("head", "calibration"):
+        if part not in header and any(name.startswith(f"{part}.") for name in tensors):
+            raise ModelError(f"tensors of a {part}, but no entry {part!r}: the file was changed")
     return Mixture(
         label=header["label"],
         method=header["method"],
@@ -165,11 +197,9 @@ def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
 
 
 def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) -> MaskHead:
-    parts: dict[str, list[np.ndarray]] = {"weights": [], "bias": []}
-    # Heads of earlier versions have none.
-    for later in ("response", "figure"):
-        if any(name.startswith(f"head.{later}.") for name in tensors):
-            parts[later] = []
+    parts: dict[str, list[np.ndarray]] = {"weights": [], "bias": [], "response": []}
+    if any(name.startswith("head.figure.") for name in tensors):
+        parts["figure"] = []
     for i in range(count):
         for name, found in parts.items():
             if f"head.{name}.{i}" not in tensors:
@@ -193,8 +223,10 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
         float(fields["alpha"]),
         tuple(map(float, cutoff)),
         Grouping.of(grouping) if grouping else None,
-        tuple(parts.get("response", [])),
+        tuple(parts["response"]),
         tuple(parts.get("figure", [])),
+        HiddenSettings(**fields["settings"]),
+        FigureSettings(**fields["figures"]),
     )
 
 
@@ -208,4 +240,5 @@ def _calibration(fields: dict[str, Any], tensors: dict[str, np.ndarray]) -> Cali
         if name not in tensors:
             raise ModelError(f"tensor {name} is missing")
     bias, weights = tensors["calibration.bias"], tensors["calibration.weights"]
-    return Calibration(bias, weights, float(fields["scale"]))
+    settings = CalibrationSettings(**fields["settings"])
+    return Calibration(bias, weights, float(fields["scale"]), settings)

@@ -1,0 +1,136 @@
+"""Options that `check`, `train` and `tune` share, and the summary that they print first."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from halfseen.cli.terminal import Report
+from halfseen.errors import SettingsError, suggest
+
+if TYPE_CHECKING:
+    from halfseen.learn.check import Check
+    from halfseen.learn.settings import TrainSettings
+
+SHOWN = 10  # lines of one kind; `check --json` has them all
+
+
+class MethodName(StrEnum):
+    """What is learnt: visibility, truncation alone, or neither."""
+
+    VIS = "VIS"
+    BLT = "BLT"
+    BL = "BL"
+
+
+class Preset(StrEnum):
+    """Where settings start from."""
+
+    default = "default"
+    paper = "paper"
+    net = "net"
+
+
+Chosen = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any other setting; may be repeated."),
+]
+MethodOption = Annotated[
+    MethodName,
+    typer.Option("--method", help="VIS infers what is hidden; BLT and BL are baselines."),
+]
+PresetOption = Annotated[
+    Preset, typer.Option("--preset", help="default; net: blocks of a network; paper: as in it.")
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same model.")]
+Cores = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Cores to use.", show_default="all")
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Run on the workers of a Dask scheduler (tcp://...)."),
+]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")]
+
+
+def make_settings(
+    preset: Preset, method: MethodName, seed: int, chosen: list[str] | None
+) -> TrainSettings:
+    """The settings of a preset with what the user changed; SettingsError names the fault."""
+    from halfseen.learn.settings import TrainSettings
+
+    settings = TrainSettings.preset(preset.value, method=method.value, seed=seed)
+    known = {f.name: getattr(settings, f.name) for f in fields(settings)}
+    known = {k: v for k, v in known.items() if isinstance(v, (bool, int, float, str))}
+    # The paper's name for it.
+    known["lambda"] = settings.regularisation
+    changes: dict[str, Any] = {}
+    for text in chosen or ():
+        name, equals, value = text.partition("=")
+        name = name.replace("-", "_")
+        if not equals or name not in known:
+            raise SettingsError(
+                f"--set {text}: expected NAME=VALUE with a known name; {suggest(name, known)}"
+            )
+        key = "regularisation" if name == "lambda" else name
+        changes[key] = _parse(text, value, type(known[name]))
+    return replace(settings, **changes)
+
+
+def _parse(text: str, value: str, kind: type) -> Any:
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    try:
+        return words[value.lower()] if kind is bool else kind(value)
+    except (KeyError, ValueError):
+        expected = {bool: "yes or no", int: "a whole number", float: "a number"}[kind]
+        raise SettingsError(f"--set {text}: expected {expected}, found '{value}'") from None
+
+
+def tell(found: Check, report: Report) -> None:
+    """The summary of a check, for a person."""
+    report.say(
+        f"{found.images} images; {found.objects} {found.label} objects, {found.whole} of them "
+        f"whole; training reads {found.read} images"
+    )
+    for part in found.components:
+        wide, high = part.smallest
+        report.say(
+            f"component of {part.rows} x {part.cols} blocks from {part.objects} objects; "
+            f"it sees objects from {wide:.0f} x {high:.0f} pixels up"
+        )
+    _list([f"left out: {line}" for line in found.problems], report)
+    missed = sorted(found.unreached, key=lambda u: u.overlap)
+    _list(
+        [
+            f"out of reach: {u.file}, box {', '.join(f'{v:.0f}' for v in u.box)}: "
+            f"best overlap {u.overlap:.2f}"
+            for u in missed
+        ],
+        report,
+    )
+    if missed:
+        share = len(missed) / found.objects
+        report.say(f"{len(missed)} objects ({share:.0%}) are out of every window's reach")
+    report.say(
+        f"about {duration(found.seconds)} on {found.cores} cores, at most "
+        f"{found.memory / 2**30:.1f} GiB of memory (estimates)"
+    )
+
+
+def _list(lines: list[str], report: Report) -> None:
+    for line in lines[:SHOWN]:
+        report.say(line)
+    if len(lines) > SHOWN:
+        report.say(f"... and {len(lines) - SHOWN} more: `halfseen check --json` lists them all")
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people say it."""
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} seconds"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} minutes"
+    return f"{seconds / 3600:.1f} hours"

@@ -1,0 +1,1 @@
+"""Where work runs: this process, this machine's cores, a Dask cluster."""

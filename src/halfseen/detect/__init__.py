@@ -1,0 +1,1 @@
+"""The detector of the paper: from an image to candidates, suppressed."""

@@ -1,0 +1,236 @@
+"""From features to windows: responses by GEMM, bounds, exact visibility."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.detect.mirror import MirrorBasis, Planes
+from halfseen.detect.search_kernels import Rule, Split, search_levels
+from halfseen.detect.windows import find_outside
+from halfseen.errors import ModelError
+from halfseen.model.mixture import Component, Mixture
+from halfseen.visibility.infer import bound, solve, trusted
+
+Floats = NDArray[np.float32]
+# Windows that wait to be solved: a whole photo's, so that it is done once for all levels.
+WAITING_BYTES = 16 << 20
+# Passes of the chain bound before a window is solved, at most. A pass costs a twentieth of a cut.
+PASSES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Windows of one template that reach the threshold.
+
+    level   (N,) which of the levels searched
+    y, x    (N,) places (see `windows.py`)
+    score   (N,) float32: g(x) of Eqn 1
+    flags   (N, rows, cols) bool: True where a block is visible
+    outside (N, rows, cols) bool: True where a block lies beyond the image
+    """
+
+    level: NDArray[np.int64]
+    y: NDArray[np.int64]
+    x: NDArray[np.int64]
+    score: Floats
+    flags: NDArray[np.bool_]
+    outside: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int]) -> Windows:
+        """No windows of a template of (rows, cols)."""
+        none, grids = np.zeros(0, np.int64), np.zeros((0, *shape), np.bool_)
+        return cls(none, none, none, np.zeros(0, np.float32), grids, grids)
+
+
+def find_windows(
+    features: Floats, component: Component, threshold: float, alpha: float, visibility: bool
+) -> Windows:
+    """All windows of a template at one level whose score g(x) is at least `threshold`."""
+    search = Search(component, threshold, alpha, visibility)
+    search.add(Planes.of(features))
+    return search.windows()[0]
+
+
+class Search:
+    """Looks in one level after another for windows whose score g(x) is at least a threshold.
+
+    For those of a component and, with `basis`, of its mirror image; the levels' planes are in the
+    same basis.
+
+    Without visibility g(x) is the plain sum. With it, windows are dropped by an upper bound, and
+    what is left is solved exactly, so nothing that reaches the threshold is lost. The chain bound
+    of every window costs little more than the paper's (Eqn 3), and leaves a twentieth of its
+    windows or less, so that the paper's is not needed before it; of those, further passes of it
+    leave few that a cut then finds below the threshold.
+
+    With `most`, windows that are not among the best may be left out, of both sides together twice
+    `most`: no place has more than two, so they are the best of at least `most` places. The most
+    promising are solved first, and what cannot reach the best so far need not be solved at all.
+
+    Without `blank`, windows of which nothing is visible are left out. All of them score alike,
+    b + u for every block, so a model for which that reaches the threshold finds them everywhere.
+    """
+
+    def __init__(
+        self,
+        component: Component,
+        threshold: float,
+        alpha: float,
+        visibility: bool,
+        most: int | None = None,
+        basis: MirrorBasis | None = None,
+        blank: bool = True,
+    ) -> None:
+        self.component, self.threshold, self.alpha = component, threshold, alpha
+        self.visibility, self.blank = visibility, blank
+        weights = component.weights.reshape(-1, component.weights.shape[2])
+        self._weights = Split(weights, np.zeros((len(weights), 0), np.float32))
+        if basis is not None:
+            self._weights = Split(weights @ basis.even.T, weights @ basis.odd.T)
+        self._sides = 1 if basis is None else 2
+        self._most = None if most is None else self._sides * most
+        self._best = np.zeros(0, np.float32)  # scores of the best so far
+        # Bounds are summed in single precision; features have a norm of about 1.
+        size = abs(component.bias) + float(np.sqrt(np.einsum("kc,kc->k", weights, weights)).sum())
+        size += (abs(component.u) + abs(component.u_t)) * len(weights)
+        self._slack = 1e-5 * size if visibility else 0.0
+        self._enough = threshold - self._slack
+        self._sizes: list[NDArray[np.int64]] = []
+        self._waiting: list[tuple[NDArray[np.int64], Floats, Floats]] = []
+        self._bytes = 0
+        flags = np.zeros((0, *component.shape), np.bool_)
+        self._found = [(np.zeros((0, 4), np.int64), np.zeros(0, np.float32), flags)]
+
+    def add(self, planes: Planes, which: Sequence[int] | None = None) -> None:
+        """Adds the windows of these levels, or of some of them."""
+        component = self.component
+        levels = planes.levels if which is None else planes.levels[list(which)]
+        before = sum(map(len, self._sizes))
+        self._sizes.append(levels[:, 1:])
+        some = max(WAITING_BYTES // (4 * len(self._weights.even)), 1)
+        odd = np.zeros(0, np.float32) if planes.odd is None else planes.odd
+        features = Split(planes.even, odd)
+        level, y = 0, 0
+        while level < len(levels):
+            rule = Rule(
+                self._sides,
+                *component.shape,
+                component.bias,
+                component.u,
+                component.u_t,
+                self.alpha,
+                self.visibility,
+                self.blank,
+                self._enough,
+            )
+            level, y, reached = search_levels(self._weights, features, levels, rule, level, y, some)
+            reached.places[:, 1] += before
+            self._waiting.append((reached.places, reached.value, reached.blocks))
+            self._bytes += reached.blocks.nbytes
+            if self._bytes > WAITING_BYTES:
+                self._solve()
+
+    def windows(self) -> list[Windows]:
+        """All that was found, in no particular order: the component's, the mirror image's."""
+        self._solve()
+        found, score, flags = (np.concatenate(part) for part in zip(*self._found, strict=True))
+        sides = [np.flatnonzero(found[:, 0] == side) for side in range(self._sides)]
+        _, level, y, x = found.T
+        outside = self._outside(found)
+        return [
+            Windows(level[own], y[own], x[own], score[own], flags[own], outside[own])
+            for own in sides
+        ]
+
+    def _solve(self) -> None:
+        """Finds out which of the waiting windows reach the threshold."""
+        if not self._waiting:
+            return
+        found, sums, blocks = (np.concatenate(part) for part in zip(*self._waiting, strict=True))
+        self._waiting.clear()
+        self._bytes = 0
+        if not np.isfinite(sums).all():
+            raise ModelError("scores are beyond what single precision holds: weights are too large")
+        if not len(found):
+            return
+        if not self.visibility:
+            self._found.append((found, sums, ~self._outside(found)))
+            return
+        # Alike beside alike: most can be dropped together.
+        order = np.argsort(-sums, kind="stable")
+        found = found[order]
+        outside = self._outside(found)
+        grids = blocks[order].reshape(outside.shape)
+        u, alpha = self.component.u, self.alpha
+        constant = self.component.bias + self.component.u_t * outside.sum((1, 2))
+        above = self._enough - constant.max()
+        bounds = constant + bound(trusted(grids, u, alpha, outside), PASSES, above)
+        near = np.flatnonzero(bounds >= self._enough)
+        score = np.full(len(near), -np.inf, np.float32)
+        flags = np.empty((len(near), *self.component.shape), np.bool_)
+        for part in self._promising(bounds[near], score):
+            some = near[part]
+            value, flags[part] = solve(trusted(grids[some], u, alpha, outside[some]))
+            counts = self.blank | flags[part].any((1, 2))
+            score[part] = np.where(counts, value + constant[some], -np.inf)
+        # As a double: single precision would round a threshold up or down.
+        keep = (score >= np.float64(self.threshold)) & (score > -np.inf)
+        self._found.append((found[near[keep]], score[keep], flags[keep]))
+
+    def _outside(self, found: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """(N, rows, cols) which blocks of windows are outside the image."""
+        _, level, y, x = found.T
+        sizes = np.concatenate([np.zeros((0, 2), np.int64), *self._sizes])
+        return find_outside(y, x, sizes[level], *self.component.shape)
+
+    def _promising(self, bounds: NDArray[Any], score: Floats) -> Iterator[NDArray[np.intp] | slice]:
+        """Runs of windows to solve, until no other can be among the best; reads their scores."""
+        if self._most is None:
+            yield slice(None)
+            return
+        order = np.argsort(-bounds, kind="stable")
+        for start in range(0, len(order), self._most):
+            part = order[start : start + self._most]
+            if bounds[part[0]] < self._enough:
+                return
+            yield part
+            self._best = np.sort(np.concatenate([self._best, score[part]]))[-self._most :]
+            if len(self._best) == self._most:
+                self._enough = max(self._enough, float(self._best[0]) - self._slack)
+
+
+class ModelSearch:
+    """Looks in one level after another for all templates of a model.
+
+    `basis` is that of the model's descriptor, and of the planes, if the model is mirrored; of
+    another model, None.
+    """
+
+    def __init__(
+        self,
+        model: Mixture,
+        threshold: float,
+        basis: MirrorBasis | None,
+        most: int | None = None,
+        blank: bool = True,
+    ) -> None:
+        self._searches = [
+            Search(component, threshold, model.alpha, model.visibility, most, basis, blank)
+            for component in model.components
+        ]
+
+    def add(self, planes: Planes, which: Sequence[int] | None = None) -> None:
+        """Adds the windows of these levels, or of some of them."""
+        for search in self._searches:
+            search.add(planes, which)
+
+    def windows(self) -> list[Windows]:
+        """What was found of each of the model's templates, in their order."""
+        found = [search.windows() for search in self._searches]
+        return [windows for side in zip(*found, strict=True) for windows in side]

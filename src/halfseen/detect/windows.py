@@ -1,0 +1,92 @@
+"""Where windows lie: their places, their blocks within the level and beyond it, their features.
+
+A template of (rows, cols) stands at place (y, x) of a level of H x W blocks when its first block
+is `(y - (rows + 1) // 2, x - (cols + 1) // 2)`. Places run over 0..H and 0..W: every window that
+has at least half of itself inside on each axis, and the same places for every template, so that the
+best of several templates at a place (Eqn 4) is a maximum over equal maps.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from halfseen.features.descriptor import Descriptor
+from halfseen.geometry import Boxes
+
+Floats = NDArray[np.float32]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def corner(place: int, blocks: int) -> int:
+    """First block of a window along one axis."""
+    return place - (blocks + 1) // 2
+
+
+@njit(cache=True, nogil=True)
+def inside(place: int, blocks: int, length: int) -> int:
+    """How many of a window's blocks along one axis lie within the level."""
+    first = corner(place, blocks)
+    return min(first + blocks, length) - max(first, 0)
+
+
+@njit(cache=True, nogil=True)
+def find_outside(
+    ys: NDArray[np.int64], xs: NDArray[np.int64], sizes: NDArray[np.int64], rows: int, cols: int
+) -> NDArray[np.bool_]:
+    """(N, rows, cols): which blocks of windows lie outside their levels of (N, 2) block sizes."""
+    outside = np.ones((len(ys), rows, cols), np.bool_)
+    for n in range(len(ys)):
+        height, width = sizes[n]
+        up, left = corner(ys[n], rows), corner(xs[n], cols)
+        for i in range(max(0, -up), min(rows, height - up)):
+            for j in range(max(0, -left), min(cols, width - left)):
+                outside[n, i, j] = False
+    return outside
+
+
+@njit(cache=True, nogil=True)
+def gather_features(
+    features: Floats, rows: int, cols: int, ys: NDArray[np.int64], xs: NDArray[np.int64],
+    top: int, left: int, height: int, width: int,
+) -> tuple[Floats, NDArray[np.bool_]]:  # fmt: skip
+    """Features (N, rows, cols, q) of the windows at these places, 0 outside, and which are outside.
+
+    `features` may be a part of a level of height x width blocks that starts at block (top, left),
+    as long as it holds all that the windows have of the level.
+    """
+    channels = features.shape[2]
+    blocks = np.zeros((len(ys), rows, cols, channels), np.float32)
+    outside = np.ones((len(ys), rows, cols), np.bool_)
+    for n in range(len(ys)):
+        for i in range(rows):
+            row = corner(ys[n], rows) + i
+            if row < 0 or row >= height:
+                continue
+            for j in range(cols):
+                col = corner(xs[n], cols) + j
+                if 0 <= col < width:
+                    blocks[n, i, j] = features[row - top, col - left]
+                    outside[n, i, j] = False
+    return blocks, outside
+
+
+def place_boxes(
+    y: NDArray[np.int64],
+    x: NDArray[np.int64],
+    shape: tuple[int, int],
+    blocks: ArrayLike,
+    descriptor: Descriptor,
+    scale: ArrayLike,
+) -> Boxes:
+    """Pixels (..., N, 4) of boxes given in blocks from the corner of N windows.
+
+    y, x    (N,) the places of the windows (see `windows.py`)
+    shape   (rows, cols) of the template
+    blocks  (4,) or (..., N, 4)
+    scale   (x, y) of the level, or (N, 2) of each window's
+    """
+    top = y[:, None] - (shape[0] + 1) // 2
+    left = x[:, None] - (shape[1] + 1) // 2
+    corner = np.concatenate([left, top, left, top], axis=1)
+    pixels = descriptor.offset + descriptor.cell * (corner + np.asarray(blocks, np.float64))
+    return np.asarray(pixels / np.concatenate([scale, scale], axis=-1))

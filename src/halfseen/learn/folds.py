@@ -1,0 +1,25 @@
+"""Parting the images of a dataset, so that a model is judged on images it was not learnt from."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.data.dataset import Dataset
+
+
+def split_folds(dataset: Dataset, label: str, folds: int, seed: int) -> list[NDArray[np.int64]]:
+    """The images of each fold, ascending; images with the class are spread evenly over the folds,
+    and so are the others.
+    """
+    random = np.random.default_rng(seed)
+    has = np.array([bool((truth.label == label).any()) for truth in dataset])
+    order = np.concatenate(
+        [random.permutation(np.flatnonzero(has)), random.permutation(np.flatnonzero(~has))]
+    )
+    return [np.sort(order[k::folds]) for k in range(folds)]
+
+
+def all_but(folds: list[NDArray[np.int64]], held_out: int) -> NDArray[np.int64]:
+    """The images of all folds but one, ascending."""
+    return np.sort(np.concatenate([fold for k, fold in enumerate(folds) if k != held_out]))

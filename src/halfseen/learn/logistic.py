@@ -1,0 +1,66 @@
+"""Ridge logistic regression: the one that mask heads and calibrations are fitted by."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+log = logging.getLogger(__name__)
+
+Doubles = NDArray[np.float64]
+Inputs = NDArray[np.floating[Any]]
+
+
+def fit_logistic(
+    inputs: Inputs,
+    positive: NDArray[np.bool_],
+    weight: Inputs,
+    centre: Doubles,
+    ridge: float,
+    *,
+    intercept_ridge: float = 0.0,
+    rising: NDArray[np.bool_] | None = None,
+    iterations: int | None = None,
+) -> Doubles:
+    """Coefficients b (K,) and, last, the intercept c that minimise the convex energy
+
+        sum_n weight_n log(1 + exp(-s_n (x_n . b + c)))
+            + ridge / 2 |b - b_0|^2 + intercept_ridge / 2 (c - c_0)^2
+
+    with s_n = 1 for positives and -1 for the others.
+
+    inputs      x (N, K); sums over n have its precision
+    centre      (K + 1,) b_0 and c_0, from which L-BFGS-B starts
+    rising      (K,) which coefficients must not be negative
+    iterations  stop after so many; by default go on to the minimum, and warn if it is not reached
+    """
+    from scipy.optimize import minimize
+
+    sign = np.where(positive, 1, -1).astype(inputs.dtype)
+
+    def energy(vector: Doubles) -> tuple[float, Doubles]:
+        b = vector.astype(inputs.dtype)
+        margin = sign * (inputs @ b[:-1] + b[-1])
+        # Beyond 30 the slope is 0 for all purposes, and the exponential would overflow.
+        slope = -weight * sign / (1 + np.exp(np.minimum(margin, 30)))
+        gradient = np.append(inputs.T @ slope, slope.sum()).astype(np.float64)
+        away = vector - centre
+        last, away[-1] = away[-1], 0
+        value = float(weight @ np.logaddexp(0, -margin)) + ridge / 2 * float(away @ away)
+        gradient += ridge * away
+        gradient[-1] += intercept_ridge * last
+        return value + intercept_ridge / 2 * last * last, gradient
+
+    bounds = None
+    if rising is not None:
+        bounds = [*((0.0 if up else None, None) for up in rising), (None, None)]
+    options: dict[str, Any] = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-6}
+    if iterations is not None:
+        options = {"maxiter": iterations}
+    found = minimize(energy, centre, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    if iterations is None and not found.success:
+        log.warning("the regression stopped before its minimum: %s", found.message)
+    return np.asarray(found.x)

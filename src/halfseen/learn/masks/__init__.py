@@ -1,0 +1,1 @@
+"""Learning of mask heads."""

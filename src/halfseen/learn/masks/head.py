@@ -1,0 +1,192 @@
+"""Learning which blocks are hidden, from boxes alone: the mask head of a trained model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.data.dataset import Dataset
+from halfseen.learn.checkpoint import Saved
+from halfseen.learn.masks.fit import Floats, fit_blocks
+from halfseen.learn.masks.samples import COLLECTING, ObjectSamples, Samples, collect_samples
+from halfseen.learn.progress import Run, one_blas_thread
+from halfseen.learn.settings import MaskSettings
+from halfseen.model.grouping import shipped_grouping
+from halfseen.model.mask_head import REACH, FigureSettings, HiddenSettings, MaskHead
+from halfseen.model.mixture import Mixture
+from halfseen.refine.figure import Surroundings, cut_figures
+from halfseen.refine.grouping import group
+from halfseen.refine.hidden import Bools, cut_hidden
+from halfseen.refine.kernels import lab
+
+# Logits beyond which no operating point is sought, and the halvings of that range.
+FURTHEST, HALVINGS = 12.0, 16
+
+
+class ComponentHead(NamedTuple):
+    """The mask head of one component: see `MaskHead`."""
+
+    weights: NDArray[np.float16]
+    bias: Floats
+    response: Floats
+    figure: Floats
+    cutoff: float
+
+    def pack(self) -> Saved:
+        """As a checkpoint keeps it."""
+        return Saved(
+            {"cutoff": self.cutoff},
+            {name: getattr(self, name) for name in ("weights", "bias", "response", "figure")},
+        )
+
+    @classmethod
+    def unpack(cls, saved: Saved) -> ComponentHead:
+        return cls(**saved.arrays, cutoff=float(saved.header["cutoff"]))
+
+
+@one_blas_thread()
+def learn_masks(
+    dataset: Dataset,
+    model: Mixture,
+    settings: MaskSettings | None = None,
+    seed: int = 0,
+    run: Run | None = None,
+) -> Mixture:
+    """The model with a mask head, learnt from the whole objects of its class in the dataset.
+
+    Textures and other objects are pasted over them, so that the hidden blocks are known without any
+    mask label. A model with too few whole objects for a component comes back without a head. A
+    calibration is dropped: it knows other flags.
+    """
+    settings, run = settings or MaskSettings(), run or Run()
+    run.report(0.0)
+    names = [f"component {m}" for m in range(len(model.components))]
+    heads = [run.checkpoint.get(name, ComponentHead.unpack) for name in names]
+    if None in heads:
+        parts: list[list[ObjectSamples]] = [[] for _ in names]
+        for part in collect_samples(dataset, model, settings, seed, run):
+            parts[part.component].append(part)
+        if min(map(len, parts)) < settings.least_objects:
+            run.report(1.0)
+            return replace(model, head=None, calibration=None)
+        share = (1 - COLLECTING) / len(names)
+        for m, component in enumerate(model.components):
+            if heads[m] is None:
+                first = COLLECTING + m * share
+                step = run.part(names[m], first, first + share)
+                learnt = _learn_component(parts[m], component.weights, settings, step)
+                run.checkpoint.put(names[m], learnt.pack())
+                heads[m] = learnt
+    run.report(1.0)
+    weights, bias, response, figure, cutoff = zip(*(h for h in heads if h is not None), strict=True)
+    grouping = shipped_grouping() if settings.grouping else None
+    head = MaskHead(weights, bias, settings.alpha, cutoff, grouping, response, figure)
+    return replace(model, head=head, calibration=None)
+
+
+def _learn_component(
+    parts: list[ObjectSamples], weights: Floats, settings: MaskSettings, run: Run
+) -> ComponentHead:
+    """The head of one component of these weights, from the samples of its objects."""
+    samples = Samples.stack([part.samples for part in parts])
+    # One of each object, as the first samples are.
+    around = Surroundings(
+        *(np.concatenate(rows) for rows in zip(*(part.around for part in parts), strict=True))
+    )
+    parts.clear()  # samples fill the memory
+    fitted = fit_blocks(samples, settings, run.cores)
+    run.report(1 / (settings.folds + 1))
+    whole = around.some(entire(samples, settings)[samples.first])
+    return ComponentHead(
+        fitted.weights.astype(np.float16),
+        fitted.bias.astype(np.float32),
+        mean_response(samples[samples.first], weights),
+        typical_figure(whole, settings),
+        operating_point(samples, settings, run),
+    )
+
+
+def operating_point(samples: Samples, settings: MaskSettings, run: Run) -> float:
+    """The logit above which a block counts as hidden, from held-out objects.
+
+    Each object is decided by a head fitted to others. The smallest logit is taken at which at most
+    `false_hidden` of the blocks of whole objects are called hidden after the cut.
+    """
+    whole, values = held_out(samples, entire(samples, settings), settings, run)
+    hidden = HiddenSettings()
+    colours = lab(whole.quarters.astype(np.float32))
+    if settings.grouping:
+        values = group(shipped_grouping(), values, colours, whole.outside, hidden)
+    low, high = -FURTHEST, FURTHEST
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        logits = values - np.float32(middle)
+        alpha = np.array(settings.alpha)
+        flags = cut_hidden(logits, colours, whole.outside, alpha, hidden.contrast)
+        if false_hidden(flags, whole) > settings.false_hidden:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def entire(samples: Samples, settings: MaskSettings) -> Bools:
+    """(N,) the unmodified windows of objects that lie inside the image; those of all objects if
+    there are fewer than `least_objects`. An object that the border cuts looks hidden to the head.
+    """
+    inside = samples.first & ~samples.outside.any((1, 2))
+    return inside if inside.sum() >= settings.least_objects else samples.first
+
+
+def typical_figure(around: Surroundings, settings: MaskSettings) -> Floats:
+    """(rows, cols): the share of whole objects in which a block is figure.
+
+    Figures are found by colours, at first with no more knowledge than that the box's middle is
+    mostly figure. Their mean is the knowledge with which they are found again.
+    """
+    how, doubt = FigureSettings(), settings.figure_doubt
+    count, rows, cols = around.box.shape
+    flags = np.ones((count, rows - 2 * how.ring, cols - 2 * how.ring), np.bool_)
+    typical = None
+    for _ in range(settings.figure_rounds):
+        figures = cut_figures(around, flags, typical, how)
+        grids = figures.within(flags)[figures.believed]
+        share = (grids.sum(0) + doubt / 2) / (len(grids) + doubt)
+        typical = np.broadcast_to(share.astype(np.float32), flags.shape)
+    return np.asarray(share, np.float32)
+
+
+def mean_response(whole: Samples, weights: Floats) -> Floats:
+    """(rows, cols): the mean of w_i . B_i over windows of whole objects, where they are inside."""
+    blocks = whole.features[:, REACH:-REACH, REACH:-REACH].astype(np.float32)
+    inside = ~whole.outside
+    total = ((blocks * weights).sum(-1) * inside).sum(0)
+    return np.asarray(total / np.maximum(inside.sum(0), 1), np.float32)
+
+
+def held_out(
+    samples: Samples, wanted: Bools, settings: MaskSettings, run: Run | None = None
+) -> tuple[Samples, Floats]:
+    """The wanted samples, and their logits by heads fitted to other objects."""
+    run = run or Run()
+    objects = np.unique(samples.object)
+    fold = np.searchsorted(objects, samples.object) % min(settings.folds, len(objects))
+    kept, logits = [], []
+    for k in np.unique(fold):
+        held = samples[(fold == k) & wanted]
+        if len(held):
+            kept.append(held)
+            logits.append(fit_blocks(samples[fold != k], settings, run.cores)(held))
+        # Of as many regressions as there are folds, and one for what follows.
+        done = 1 + (k + 1) * (settings.folds - 1) / settings.folds
+        run.report(done / (settings.folds + 1))
+    return Samples.stack(kept), np.concatenate(logits)
+
+
+def false_hidden(flags: Bools, samples: Samples) -> float:
+    """Share of the visible blocks that count which are called hidden."""
+    visible = samples.counted & ~samples.hidden
+    return float((visible & ~flags).sum() / max(visible.sum(), 1))

@@ -1,0 +1,179 @@
+"""Which visible blocks show the object rather than its background: a stage that asks the colours.
+
+As GrabCut does, started from the box, but on blocks, in one round and with the exact cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.compute.map import spread
+from halfseen.detect.view import View
+from halfseen.detections import Block, Detections
+from halfseen.geometry import Boxes
+from halfseen.model.mask_head import FigureSettings
+from halfseen.model.mixture import Mixture
+from halfseen.refine.hidden import parts_alike
+from halfseen.refine.kernels import (
+    block_colours,
+    colour_evidence,
+    contrast_edges,
+    lab,
+    place_blocks,
+)
+from halfseen.visibility.infer import best_flags
+
+# Larger than what four neighbours can say for a block.
+NEVER = 100.0
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+
+class FigureGround:
+    """Stage: tell object from ground among the visible blocks, for models with a mask head.
+
+    Where colours tell nothing apart, all that is visible stays object.
+    """
+
+    def __init__(self, models: Sequence[Mixture], cores: Callable[[], int]) -> None:
+        self._models, self._cores = models, cores
+
+    def __call__(self, view: View, found: Detections) -> Detections:
+        """The detections, with ground where their visible blocks do not show the object."""
+        blocks = list(found.blocks)
+
+        def tell(rows: NDArray[np.int64]) -> None:
+            for some, settings, typical in self._alike(found, rows):
+                visible = np.stack([found.visibility[n] for n in some])
+                around = surroundings(
+                    view.pixels, found.window[some], found.full[some], visible.shape[1:], settings
+                )
+                figures = cut_figures(around, visible, typical, settings).within(visible)
+                ground = visible & ~figures
+                for n, grid in zip(some, ground, strict=True):
+                    blocks[n] = np.where(grid, np.uint8(Block.GROUND), found.blocks[n])
+
+        headed = [n for n, m in enumerate(found.model.tolist()) if self._models[m].head]
+        with spread(self._cores()) as each:
+            each(tell, parts_alike(found, np.array(headed, np.int64), self._cores()))
+        return replace(found, blocks=tuple(blocks))
+
+    def _alike(
+        self, found: Detections, rows: NDArray[np.int64]
+    ) -> list[tuple[list[int], FigureSettings, Floats | None]]:
+        """Detections of one shape and settings, with the typical figures of each, if known."""
+        batches: dict[Any, list[int]] = {}
+        typical: dict[int, Floats] = {}
+        for n in rows.tolist():
+            head = self._models[int(found.model[n])].head
+            assert head is not None
+            if head.figure:
+                side = -1 if found.mirrored[n] else 1
+                typical[n] = head.figure[int(found.component[n])][:, ::side]
+            key = (found.blocks[n].shape, n in typical, head.figures)
+            batches.setdefault(key, []).append(n)
+        return [
+            (some, settings, np.stack([typical[n] for n in some]) if known else None)
+            for (_, known, settings), some in batches.items()
+        ]
+
+
+class Surroundings(NamedTuple):
+    """The blocks of N windows in their boxes, and of a ring around: (N, rows + 2 ring, cols + ...).
+
+    colours  (N, ..., 3): mean colours in Lab
+    known    bool: within the image
+    box      bool: mostly within the window's box
+    ground   bool: near the box, but not in it
+    place    1 at the box's centre, 0 at its sides and beyond
+    """
+
+    colours: Floats
+    known: Bools
+    box: Bools
+    ground: Bools
+    place: Floats
+
+    def some(self, index: NDArray[np.int64] | Bools) -> Surroundings:
+        """Those of some of the windows."""
+        parts: list[Any] = [part[index] for part in self]
+        return Surroundings(*parts)
+
+    def mirrored(self) -> Surroundings:
+        """Those of the same windows in the mirrored image."""
+        parts: list[Any] = [part[:, :, ::-1] for part in self]
+        return Surroundings(*parts)
+
+
+class Figures(NamedTuple):
+    """Figures of N windows.
+
+    grids     (N, rows, cols): True where a block shows the object
+    believed  (N,) whether anything was told apart
+    """
+
+    grids: Bools
+    believed: Bools
+
+    def within(self, visible: Bools) -> Bools:
+        """The figures; all that is visible where one is not believed."""
+        return np.where(self.believed[:, None, None], self.grids, visible)
+
+
+def surroundings(
+    pixels: NDArray[np.uint8],
+    windows: Boxes,
+    boxes: Boxes,
+    shape: tuple[int, ...],
+    settings: FigureSettings,
+) -> Surroundings:
+    """The surroundings of windows (N, 4) of (rows, cols) blocks in boxes (N, 4)."""
+    ring = settings.ring
+    rows, cols = shape[0] + 2 * ring, shape[1] + 2 * ring
+    unit = (windows[:, 2:] - windows[:, :2]) / shape[::-1]
+    around = windows + ring * np.hstack([-unit, unit])
+    colours = lab(block_colours(pixels, around, rows, cols))
+    size = (pixels.shape[0], pixels.shape[1])
+    placed = place_blocks(around, unit, boxes, (rows, cols), size, settings.near)
+    return Surroundings(colours, *placed)
+
+
+def cut_figures(
+    around: Surroundings, visible: Bools, typical: Floats | None, settings: FigureSettings
+) -> Figures:
+    """The figures of windows with visible blocks (N, rows, cols).
+
+    Hidden blocks show none, and their colours count for neither side.
+
+    typical   (N, rows, cols): in what share of its kind a block is figure. None: it is only known
+              that the box's middle mostly is
+    """
+    ring = settings.ring
+    inner = np.s_[:, ring:-ring, ring:-ring]
+    edges = contrast_edges(around.colours, settings.contrast)
+    hidden = np.zeros_like(around.box)
+    hidden[inner] = ~visible
+    neither = ~around.known | (hidden & around.box)
+    inside = around.box & ~neither
+    if typical is None:
+        share, prior = around.place, settings.place * (around.place - settings.neutral)
+    else:
+        share, prior = np.zeros_like(around.place), np.zeros_like(around.place)
+        share[inner], prior[inner] = typical, np.log(typical / (1 - typical))
+    unary = colour_evidence(
+        around.colours,
+        np.where(inside, share, np.float32(0)),
+        around.ground,
+        inside,
+        settings.width,
+        settings.unseen,
+    )
+    unary += np.where(around.box, prior, -NEVER)
+    grids = best_flags(unary, settings.alpha, neither, edges)
+    enough = grids.sum((1, 2)) > settings.least * inside.sum((1, 2))
+    return Figures(grids[inner], enough & around.ground.any((1, 2)))

@@ -1,0 +1,261 @@
+"""Which blocks of a detection are hidden: a stage that asks the models' mask heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.compute.map import spread
+from halfseen.detect.view import Levels, View
+from halfseen.detect.windows import find_outside
+from halfseen.detections import Detections, as_blocks
+from halfseen.errors import SettingsError
+from halfseen.model.mask_head import MaskHead
+from halfseen.model.mixture import Mixture
+from halfseen.refine.grouping import group
+from halfseen.refine.kernels import (
+    block_colours,
+    block_responses,
+    contrast_edges,
+    hidden_logits,
+    lab,
+)
+from halfseen.visibility.infer import best_flags
+
+# Windows that are worked on at once, so that many candidates do not fill the memory.
+CHUNK = 1024
+# Logits beyond which a block is hidden, or visible, for certain.
+CERTAIN = 30.0
+EVIDENCE = "evidence"
+"""The extra column that this stage adds: `visible_evidence`, 0 where it was not computed."""
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+
+class HiddenBlocks:
+    """Stage: mark the blocks that are hidden by the mask head of each detection's model.
+
+    Rows of models without a head stay as they are. Adds the extra column `EVIDENCE`.
+
+    models         of the detector
+    cores          tells among how many cores the work is shared out
+    with_evidence  whether to compute that column; else it is 0
+    """
+
+    def __init__(
+        self, models: Sequence[Mixture], cores: Callable[[], int], with_evidence: bool
+    ) -> None:
+        self._heads = [None if model.head is None else _Head(model) for model in models]
+        self._cores, self._with_evidence = cores, with_evidence
+
+    def __call__(self, view: View, found: Detections) -> Detections:
+        """The detections with blocks that are hidden, or visible, by their mask heads."""
+        blocks, evidence = list(found.blocks), np.zeros(len(found))
+
+        def mark(levels: Levels, features: dict[int, Floats], rows: NDArray[np.int64]) -> None:
+            for some in self._alike(found, rows):
+                own = [self._heads[m] for m in found.model[some].tolist()]
+                heads = [head for head in own if head is not None]
+                grids, says = _mark(view, levels, features, found[some], heads, self._with_evidence)
+                evidence[some] = says
+                for n, grid in zip(some, grids, strict=True):
+                    blocks[n] = grid
+
+        with spread(self._cores()) as each:
+            for levels in view.levels:
+                rows = self._rows(found, levels)
+                if not len(rows):
+                    continue
+                level = np.full(len(found), -1)
+                level[rows] = _nearest(levels, found, rows)
+                for features in levels.portions(np.unique(level[rows]).tolist()):
+                    here = rows[np.isin(level[rows], list(features))]
+                    each(partial(mark, levels, features), parts_alike(found, here, self._cores()))
+        marked = found.with_blocks(blocks)
+        return replace(marked, extra={**found.extra, EVIDENCE: evidence})
+
+    def _rows(self, found: Detections, levels: Levels) -> NDArray[np.int64]:
+        """The detections of models with a head that share these levels, checked."""
+        rows = []
+        for n, m in enumerate(found.model.tolist()):
+            if m not in range(len(self._heads)):
+                raise SettingsError(
+                    f"a detection of model {m}, but the detector has {len(self._heads)}"
+                )
+            head = self._heads[m]
+            if head is not None and m in levels.group.models:
+                head.check(found, n)
+                rows.append(n)
+        if rows and not levels.plans:
+            raise SettingsError("no window fits into this image: it is too small")
+        return np.array(rows, np.int64)
+
+    def _alike(self, found: Detections, rows: NDArray[np.int64]) -> Iterator[list[int]]:
+        """Detections that one call can work on: of one shape, one network, one set of settings."""
+        batches: dict[Any, list[int]] = {}
+        for n in rows.tolist():
+            head = self._heads[int(found.model[n])]
+            assert head is not None
+            batches.setdefault((found.blocks[n].shape, head.kind), []).append(n)
+        for batch in batches.values():
+            for start in range(0, len(batch), CHUNK):
+                yield batch[start : start + CHUNK]
+
+
+class _Template(NamedTuple):
+    """A component's head, or that of its mirror image, as the kernels take it.
+
+    weights  (rows, cols, 3, 3, channels) and
+    bias     (rows, cols) of the head
+    own      (rows, cols, channels): the component's weights
+    """
+
+    weights: Floats
+    bias: Floats
+    own: Floats
+
+
+class _Head:
+    """One model's mask head, made ready for the kernels."""
+
+    def __init__(self, model: Mixture) -> None:
+        assert model.head is not None
+        self.model, self.head = model, model.head
+        self.templates = {
+            (index, mirrored): _Template(
+                *model.head.template(index, model.descriptor.mirror if mirrored else None),
+                component.weights.astype(np.float32),
+            )
+            for index, mirrored, component in model.templates()
+        }
+        # Most heads hold the same network, and windows of all of them are worked on at once.
+        network = model.head.grouping
+        parts = () if network is None else network.tensors().values()
+        self.kind = (b"".join(part.tobytes() for part in parts), model.head.settings)
+
+    def check(self, found: Detections, n: int) -> None:
+        """SettingsError unless detection n is a window of this model."""
+        template = self.templates.get((int(found.component[n]), bool(found.mirrored[n])))
+        if template is None or template.bias.shape != found.blocks[n].shape:
+            shapes = [component.shape for component in self.model.components]
+            raise SettingsError(
+                f"a {'mirrored ' if found.mirrored[n] else ''}window of component "
+                f"{found.component[n]} with {found.blocks[n].shape} blocks is not of this model, "
+                f"whose components have {shapes}"
+            )
+        if not (found.window[n, :2] < found.window[n, 2:]).all():
+            raise SettingsError("a window of a detection is empty")
+
+
+def parts_alike(found: Detections, rows: NDArray[np.int64], parts: int) -> list[NDArray[np.int64]]:
+    """Rows in so many parts, windows of one shape side by side: many cost little more than one."""
+    if parts == 1:
+        return [rows]
+    shapes = np.array([found.blocks[n].shape for n in rows.tolist()]).reshape(-1, 2)
+    return np.array_split(rows[np.lexsort(shapes.T)], parts)
+
+
+def _nearest(levels: Levels, found: Detections, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The level of each of the rows."""
+    shapes = np.array([found.blocks[n].shape for n in rows.tolist()], np.float64).reshape(-1, 2)
+    return levels.nearest(found.window[rows], shapes)
+
+
+def _mark(
+    view: View,
+    levels: Levels,
+    features: dict[int, Floats],
+    found: Detections,
+    heads: Sequence[_Head],
+    with_evidence: bool,
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Block grids (N, rows, cols) and evidence (N,) of detections alike, each with its head."""
+    shape = found.blocks[0].shape
+    level = _nearest(levels, found, np.arange(len(found)))
+    top, left = levels.first_blocks(found.window, level)
+    logits = np.empty((len(found), *shape), np.float32)
+    excess = np.zeros_like(logits)
+    same: dict[Any, list[int]] = {}
+    keys = zip(found.component.tolist(), found.mirrored.tolist(), level.tolist(), strict=True)
+    for n, (head, key) in enumerate(zip(heads, keys, strict=True)):
+        same.setdefault((id(head), *key), []).append(n)
+    for (_, component, mirrored, k), rows in same.items():
+        head = heads[rows[0]]
+        template = head.templates[component, mirrored]
+        # A mirror image is judged from the component's side, here and below.
+        side = np.s_[:, :, :: -1 if mirrored else 1]
+        windows = features[k], top[rows], left[rows]
+        logits[rows] = hidden_logits(*windows, template.weights, template.bias)[side]
+        if with_evidence:
+            responses = block_responses(*windows, template.own)[side]
+            excess[rows] = responses - head.head.response[component]
+    sizes = np.array([features[k].shape[:2] for k in level.tolist()])
+    outside = find_outside(top + (shape[0] + 1) // 2, left + (shape[1] + 1) // 2, sizes, *shape)
+    turned = np.flatnonzero(found.mirrored)
+    quarters = lab(block_colours(view.pixels, found.window, *(2 * count for count in shape)))
+    _turn(outside, turned)
+    _turn(quarters, turned)
+    cutoffs = [h.head.cutoff[m] for h, m in zip(heads, found.component.tolist(), strict=True)]
+    logits = grouped_logits(heads[0].head, logits, quarters, outside)
+    logits -= np.array(cutoffs, np.float32)[:, None, None]
+    evidence = np.zeros(len(found))
+    if with_evidence:
+        evidence = visible_evidence(logits, excess, outside)
+    alpha = np.array([h.head.alpha for h in heads], np.float32)
+    visible = cut_hidden(logits, quarters, outside, alpha, heads[0].head.settings.contrast)
+    _turn(visible, turned)
+    _turn(outside, turned)
+    return as_blocks(visible, outside), evidence
+
+
+def _turn(grids: NDArray[Any], which: NDArray[np.int64]) -> None:
+    """Mirror some of the grids (N, rows, cols, ...) in place."""
+    grids[which] = grids[which, :, ::-1]
+
+
+def grouped_logits(head: MaskHead, logits: Floats, quarters: Floats, outside: Bools) -> Floats:
+    """(N, rows, cols): logits of "hidden" after the head's grouping network, if it has one.
+
+    quarters   (N, 2 rows, 2 cols, 3): Lab colours of the quarters of the blocks
+    """
+    if head.grouping is None:
+        return logits
+    return group(head.grouping, logits, quarters, outside, head.settings)
+
+
+def visible_evidence(logits: Floats, excess: Floats, outside: Bools) -> NDArray[np.float64]:
+    """(N,) what the blocks of windows say for the object, each as far as it is visible.
+
+    logits   (N, rows, cols) of being hidden
+    excess   how much more they respond than the same blocks of whole objects do
+    """
+    hidden = np.clip(logits, -CERTAIN, CERTAIN).astype(np.float64)
+    visible = ~outside / (1 + np.exp(hidden))
+    return np.asarray((visible * excess).sum((1, 2)))
+
+
+def cut_hidden(
+    logits: Floats, quarters: Floats, outside: Bools, alpha: NDArray[Any], contrast: float
+) -> Bools:
+    """(N, rows, cols) True where a block is visible: the minimum of the head's energy.
+
+    See `MaskHead` for the energy.
+
+    logits     above 0 where a block looks hidden
+    quarters   (N, 2 rows, 2 cols, 3): Lab colours of the quarters of the blocks
+    alpha      (N,), or one for all
+    """
+    upper, lower = quarters[:, ::2], quarters[:, 1::2]
+    colours = (
+        upper[:, :, ::2] + upper[:, :, 1::2] + lower[:, :, ::2] + lower[:, :, 1::2]
+    ) * np.float32(0.25)
+    weight = np.asarray(alpha, np.float32).reshape(-1, 1, 1)
+    across, down = (weight * edges for edges in contrast_edges(colours, contrast))
+    unary = -np.where(outside, np.float32(0), logits)
+    return best_flags(unary, 1.0, outside, (across, down))

@@ -1,0 +1,276 @@
+"""One HTML file that shows an evaluation: tables, curves, the sweep, pictures, and what made it.
+
+It holds everything it shows and may load nothing: it can be mailed, and it runs no script.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+from halfseen.data.files import write_atomically
+from halfseen.data.image import Pixels
+from halfseen.errors import HalfseenError
+from halfseen.evaluate.overview import by_fraction, overview, sweep_table, what_is_seen
+from halfseen.evaluate.table import Cell, Table
+from halfseen.report import plots
+from halfseen.report.cases import Case, choose_cases, picture
+from halfseen.studies.evaluate import Evaluation, Method
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+NOT_RANKED = ("seen", "(box)", "false")
+READING = (
+    "Blocks that the detector sees are tinted, those it takes for hidden are dimmed and hatched. "
+    "Dashed: the whole object; solid: what is seen of it; white: the truth."
+)
+HEADINGS = {
+    "Best": "The right detections with the highest scores.",
+    "Partly hidden and found": "Right detections of occluded or truncated objects, best first.",
+    "Weakest of the right ones": "Right detections with the lowest scores.",
+    "False alarms": "The wrong detections with the highest scores, and what they mistook.",
+    "Missed": "Objects that no detection found, the largest first.",
+}
+
+
+def write_report(
+    path: Path,
+    evaluations: Sequence[Evaluation],
+    facts: Mapping[str, str],
+    pictures: int = 6,
+    figures: Mapping[str, Figure] | None = None,
+) -> None:
+    """Writes the report whole or not at all. `facts` head the settings that made it."""
+    page = report_html(evaluations, facts, pictures, figures)
+    try:
+        write_atomically(path, page.encode())
+    except OSError as error:
+        raise HalfseenError(f"{path}: cannot write the report: {error.strerror}") from None
+
+
+def report_html(
+    evaluations: Sequence[Evaluation],
+    facts: Mapping[str, str],
+    pictures: int = 6,
+    figures: Mapping[str, Figure] | None = None,
+) -> str:
+    """The page. `pictures` at most under each heading of cases; `figures` come first, by name."""
+    labels = [evaluation.label for evaluation in evaluations]
+    title = f"halfseen: {', '.join(labels)} on {evaluations[0].dataset.name}"
+    style = files("halfseen.report").joinpath("report.css").read_text()
+    links = ""
+    if len(evaluations) > 1:
+        items = (f'<a href="#{_anchor(n)}">{escape(label)}</a>' for n, label in enumerate(labels))
+        links = f"<p>{' · '.join(items)}</p>{_table(_means(evaluations))}"
+    body = _own_figures(figures or {})
+    body += "".join(_class_section(n, e, pictures) for n, e in enumerate(evaluations))
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{style}</style></head><body>"
+        f"<h1>{escape(title)}</h1>{links}{body}{_made(evaluations, facts)}</body></html>\n"
+    )
+
+
+def _own_figures(figures: Mapping[str, Figure]) -> str:
+    parts = [
+        f"<h2>{escape(name)}</h2><figure>{plots.as_svg(figure, f'own-{n}', escape(name))}</figure>"
+        for n, (name, figure) in enumerate(figures.items())
+    ]
+    return "".join(parts)
+
+
+def _anchor(number: int) -> str:
+    return f"class-{number}"
+
+
+def _means(evaluations: Sequence[Evaluation]) -> Table:
+    """AP of every class and method, and the means over the classes that a method has."""
+    names = list(dict.fromkeys(s.name for e in evaluations for s in e.summaries))
+    rows: list[list[Cell]] = []
+    for e in evaluations:
+        ap = {s.name: 100 * s.ap for s in e.summaries}
+        rows.append([e.label, *(ap.get(name) for name in names)])
+    columns = [[row[c] for row in rows if row[c] is not None] for c in range(1, len(names) + 1)]
+    rows.append(["mean", *(sum(map(float, c)) / len(c) for c in columns)])  # type: ignore[arg-type]
+    return Table(["class", *names], rows, "AP % (VOC, all-point)")
+
+
+def _class_section(number: int, evaluation: Evaluation, pictures: int) -> str:
+    summaries = evaluation.summaries
+    parts = [
+        f'<section id="{_anchor(number)}"><h2>{escape(evaluation.label)}</h2>',
+        _headline(evaluation),
+        _table(overview(summaries)),
+        _figures(number, evaluation),
+    ]
+    details = (sweep_table(summaries), by_fraction(summaries), what_is_seen(summaries))
+    parts += [_table(table) for table in (*evaluation.tables, *details) if table is not None]
+    if pictures:
+        parts.append(_cases(evaluation, pictures))
+    return "".join([*parts, "</section>"])
+
+
+def _headline(evaluation: Evaluation) -> str:
+    first = evaluation.summaries[0]
+    text = f"{first.objects} objects to be found in {first.images} images."
+    lines = [f'<p class="headline">{text}</p>']
+    differences = [
+        f"<b>{escape(name)}</b> {escape(str(difference))}"
+        for name, difference in evaluation.differences.items()
+    ]
+    if differences:
+        lines.append(
+            f"<p>Against {escape(evaluation.baseline)}, with 95% intervals of a paired bootstrap "
+            f"over images: {'; '.join(differences)}.</p>"
+        )
+    return "".join(lines)
+
+
+def _table(table: Table) -> str:
+    """A table under its title; the best number of each column is bold."""
+    best = [_best(table, c) for c in range(len(table.columns))]
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
+    rows = []
+    for row in table.rows:
+        cells = [f'<th scope="row">{escape(table.shown(row[0]))}</th>']
+        for c, cell in enumerate(row[1:], start=1):
+            shown = table.shown(cell)
+            mark = ' class="best"' if isinstance(cell, float) and shown == best[c] else ""
+            cells.append(f"<td{mark}>{escape(shown)}</td>")
+        kind = ' class="count"' if row[0] in ("objects", "mean") else ""
+        rows.append(f"<tr{kind}>{''.join(cells)}</tr>")
+    notes = f'<p class="note">{escape(" ".join(table.notes))}</p>' if table.notes else ""
+    return (
+        f'<h3>{escape(table.title)}</h3><div class="scroll"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>{notes}"
+    )
+
+
+def _best(table: Table, column: int) -> str | None:
+    """The best number as it is shown; None where there is nothing to choose from."""
+    values = [row[column] for row in table.rows]
+    known = [v for v in values if isinstance(v, float) and not math.isnan(v)]
+    if (
+        not table.ranked
+        or table.columns[column] in NOT_RANKED
+        or len({table.shown(v) for v in known}) < 2
+    ):
+        return None
+    return table.shown(max(known))
+
+
+def _figures(number: int, evaluation: Evaluation) -> str:
+    summaries = evaluation.summaries
+    drawn = {
+        "curve": (plots.precision_recall(summaries), "Precision against recall of each method"),
+        "subsets": (plots.recall_by_subset(summaries), "Recall of each method by subset"),
+    }
+    if any(s.sweep for s in summaries):
+        drawn["sweep"] = (plots.sweep_ap(summaries), "AP against the share of objects covered")
+        figure = plots.sweep_accuracy(summaries)
+        drawn["blocks"] = (figure, "Accuracy of hidden blocks against the share covered")
+    parts = [
+        f"<figure>{plots.as_svg(figure, f'{_anchor(number)}-{name}', words)}</figure>"
+        for name, (figure, words) in drawn.items()
+    ]
+    return f'<div class="grid plots">{"".join(parts)}</div>'
+
+
+def shown_method(methods: Iterable[Method]) -> Method:
+    """The method that is pictured: the first that knows what is hidden, else the last."""
+    *others, last = methods
+    return next((m for m in [*others, last] if m.visibility), last)
+
+
+def _cases(evaluation: Evaluation, count: int) -> str:
+    name = shown_method(evaluation.methods).name
+    found = evaluation.found[name]
+    others = {other: m for other, m in evaluation.matches.items() if other != name}
+    truth = evaluation.dataset.truths
+    parts = [f"<h3>Pictures: {escape(name)}</h3><p>{READING}</p>"]
+    for heading, cases in choose_cases(
+        truth, found, evaluation.matches[name], others, count
+    ).items():
+        if cases:
+            figures = "".join(_case(evaluation, name, case) for case in cases)
+            parts.append(
+                f'<h3>{heading}</h3><p class="soft">{HEADINGS[heading]}</p>'
+                f'<div class="grid">{figures}</div>'
+            )
+    return "".join(parts)
+
+
+def _case(evaluation: Evaluation, name: str, case: Case) -> str:
+    image = evaluation.dataset[case.image].image
+    try:
+        pixels = picture(evaluation.dataset, evaluation.found[name], case, evaluation.label)
+        shown = f'<img alt="{escape(f"{image}: {case.caption}")}" src="{_data_uri(pixels)}">'
+    except HalfseenError as error:
+        # The detections of a results file can be judged without their pictures.
+        shown = f"<p>{escape(str(error))}</p>"
+    return (
+        f"<figure>{shown}<figcaption><b>{escape(image)}</b> {escape(case.caption)}</figcaption>"
+        "</figure>"
+    )
+
+
+def _data_uri(pixels: Pixels) -> str:
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "JPEG", quality=82, optimize=True)
+    return f"data:image/jpeg;base64,{base64.b64encode(out.getvalue()).decode()}"
+
+
+def _made(evaluations: Sequence[Evaluation], facts: Mapping[str, str]) -> str:
+    parts = [f"<section><h2>What made this</h2>{_list(facts)}"]
+    for evaluation in evaluations:
+        for method in evaluation.methods:
+            title = f"{escape(evaluation.label)}: {escape(method.name)}"
+            parts += [
+                f"<details><summary>{title}</summary>",
+                f"{_list(settings_of(method))}</details>",
+            ]
+    problems = list(dict.fromkeys(p for e in evaluations for p in e.problems))
+    if problems:
+        items = "".join(f"<li>{escape(problem)}</li>" for problem in problems)
+        parts.append(f'<h3>Left out</h3><ul class="problems">{items}</ul>')
+    return "".join([*parts, "</section>"])
+
+
+def settings_of(method: Method) -> dict[str, Any]:
+    """All that decided what a method found, by name."""
+    fields: dict[str, Any] = {"file": method.source}
+    model = method.model
+    if model is None:
+        return fields
+    fields["method"] = model.method
+    fields["suppression"] = method.suppression
+    fields.update({f"suppression {name}": value for name, value in method.settings.items()})
+    fields["components"] = ", ".join(
+        f"{c.shape[0]} x {c.shape[1]} blocks, u {c.u:.4f}, u_t {c.u_t:.4f}, b {c.bias:.3f}"
+        for c in model.components
+    )
+    fields["mirrored"] = model.mirrored
+    fields["alpha"] = model.alpha
+    fields["descriptor"] = f"{model.descriptor.name} {model.descriptor.options()}"
+    fields["pyramid"] = f"factor {model.pyramid.factor}, largest {model.pyramid.largest}"
+    settings = model.training.get("settings")
+    if isinstance(settings, dict):
+        fields.update({f"training {name}": value for name, value in settings.items()})
+    return fields
+
+
+def _list(fields: Mapping[str, Any]) -> str:
+    items = (f"<dt>{escape(str(k))}</dt><dd>{escape(str(v))}</dd>" for k, v in fields.items())
+    return f"<dl>{''.join(items)}</dl>"

@@ -1,0 +1,1 @@
+"""What runs models over data sets."""

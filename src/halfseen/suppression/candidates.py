@@ -1,0 +1,110 @@
+"""What every method chooses from, whatever made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfseen.errors import SettingsError
+from halfseen.geometry import Boxes
+from halfseen.suppression.interpretation import Floats, Indices, Interpretation
+from halfseen.suppression.shapes import MEASURES, Shapes, of_boxes
+
+LARGEST = 1e100
+"""The largest score that methods can compute with; greedy suppression only compares scores."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """N candidates of one image.
+
+    score    (N,) finite
+    label    (N,) names or numbers: candidates of different labels never exclude each other
+    content  (N, M) what tells candidates of equal score apart, whatever their order
+    visible  what is visible of each
+    whole    all of each, hidden parts included
+    full     (N, 4) the boxes of the whole objects
+    box      (N, 4) the same, cut to the image where there is one
+    logits   whether the scores are logits of probabilities; else they are margins or weights
+    """
+
+    score: Floats
+    label: NDArray[Any]
+    content: NDArray[Any]
+    visible: Shapes
+    whole: Shapes
+    full: Boxes
+    box: Boxes
+    logits: bool = False
+
+    def __post_init__(self) -> None:
+        wrong = np.flatnonzero(~np.isfinite(self.score))
+        if len(wrong):
+            raise SettingsError(
+                f"scores must be finite, found {self.score[wrong[0]]} at detection {wrong[0]}"
+                f" ({len(wrong)} such of {len(self.score)}); remove them first"
+            )
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    @cached_property
+    def order(self) -> Indices:
+        """All candidates by falling score; equal ones by their content."""
+        return best_first(self.score, self.content)
+
+    def by_label(self, order: Indices) -> Iterator[Indices]:
+        """Those of `order` label by label, each in order."""
+        label = self.label[order]
+        if len(order) and (label == label[0]).all():
+            yield order
+            return
+        for name in np.unique(label):
+            yield order[label == name]
+
+    def compared(self, measure: str) -> tuple[Shapes, int]:
+        """The regions and the place in `MEASURES` that a measure of overlap stands for."""
+        if measure == "box":
+            return of_boxes(self.box), MEASURES.index("iou")
+        return self.visible, MEASURES.index(measure)
+
+    def check_size(self, method: str) -> None:
+        """Refuses scores that are too large to compute with."""
+        largest = np.abs(self.score).max(initial=0)
+        if largest > LARGEST:
+            raise SettingsError(
+                f"{method} suppression: scores up to {largest:g} are too large to compute with;"
+                " rescale them"
+            )
+
+    def interpret(
+        self, method: Any, kept: Indices, rank: Floats, excluder: Indices, overlap: Floats
+    ) -> Interpretation:
+        """The kept candidates sorted by their `rank` (N,), equal ones as in `order`."""
+        place = np.empty(len(self), dtype=np.int64)
+        place[self.order] = np.arange(len(self))
+        kept = kept[np.argsort(place[kept])]
+        indices = kept[np.argsort(-rank[kept], kind="stable")]
+        excluder[indices], overlap[indices] = -1, 0
+        return Interpretation(indices, rank[indices], method.name, vars(method), excluder, overlap)
+
+
+def best_first(score: Floats, content: NDArray[Any]) -> Indices:
+    """Indices by falling score; equal scores by the rows of `content`, not by their place.
+
+    So the order of the input cannot change the result, but for detections alike in every respect.
+    """
+    order = np.argsort(-score, kind="stable").astype(np.int64)
+    ranked = score[order]
+    tied = np.flatnonzero(ranked[1:] == ranked[:-1])
+    if len(tied):
+        edges = np.flatnonzero(np.diff(ranked, prepend=np.inf, append=-np.inf))
+        for start in np.unique(np.searchsorted(edges, tied, side="right") - 1):
+            run = order[edges[start] : edges[start + 1]]
+            order[edges[start] : edges[start + 1]] = run[np.lexsort(content[run].T[::-1])]
+    return order

@@ -1,0 +1,52 @@
+"""The kernel of mean shift: every point climbs the density of all."""
+
+import numpy as np
+from numba import njit
+
+from halfseen.suppression.overlap_kernels import Floats
+
+
+@njit(cache=True, nogil=True)
+def climb(
+    points: Floats, deviation: Floats, weight: Floats, steps: int, still: float
+) -> tuple[Floats, Floats]:
+    """The mode above each point and its density, in which a lone point has its own weight.
+
+    points and deviation are (N, D); a point stops when it moves by less than `still` deviations.
+    """
+    count, axes = points.shape
+    modes, density = points.copy(), np.zeros(count)
+    above, below = np.empty(axes), np.empty(axes)
+    for n in range(count):
+        for _ in range(steps):
+            for d in range(axes):
+                above[d], below[d] = 0.0, 0.0
+            total = 0.0
+            for i in range(count):
+                omega = weight[i] * _kernel(modes[n], points[i], deviation[i])
+                for d in range(axes):
+                    omega /= deviation[i, d]
+                total += omega
+                for d in range(axes):
+                    above[d] += omega * points[i, d] / deviation[i, d] ** 2
+                    below[d] += omega / deviation[i, d] ** 2
+            shift = 0.0
+            for d in range(axes):
+                target = above[d] / below[d]
+                shift = max(shift, abs(target - modes[n, d]) * np.sqrt(below[d] / total))
+                modes[n, d] = target
+            if shift < still:
+                break
+        for i in range(count):
+            density[n] += weight[i] * _kernel(modes[n], points[i], deviation[i])
+    return modes, density
+
+
+@njit(cache=True, nogil=True)
+def _kernel(at: Floats, point: Floats, deviation: Floats) -> float:
+    """exp(-D^2 / 2), D the distance in the point's own deviations."""
+    distance = 0.0
+    for d in range(len(at)):
+        distance += ((at[d] - point[d]) / deviation[d]) ** 2
+    weight: float = np.exp(-distance / 2)
+    return weight

@@ -1,1 +1,0 @@
-"""What people look at: pictures of detections, in one look."""

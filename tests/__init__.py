@@ -1,0 +1,1 @@
+"""Tests of halfseen; the folders mirror those of src/halfseen."""
