@@ -39,7 +39,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import halfseen as hs
-from halfseen.compute import available_cores
+from halfseen.compute.map import available_cores
 from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scene
 from halfseen.features.pyramid import PyramidSettings
@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="All shipped models against one of them.")
     parser.add_argument("--masks", action="store_true", help="those with mask heads")
     masks = parser.parse_args().masks
-    shipping = [hs.load(path) for path in shipped(masks=masks).values()]
+    shipping = [hs.load(path) for path in shipped("fhog" if masks else "fast").values()]
     models = completed(shipping)
     image = render_scene(SEED, 0).truth.source
     assert isinstance(image, np.ndarray)
@@ -97,7 +97,7 @@ def main() -> None:
         # How long all take, then each alone: from file to objects, and the search.
         tasks = [
             [partial(detector.detect, file) for detector in detectors],
-            [partial(detector.candidates_by_model, image) for detector in detectors],
+            [partial(detector.candidates, image) for detector in detectors],
         ]
         for work in (*tasks[0], *tasks[1]):
             work()  # compiles, or reads the compiled kernels

@@ -21,8 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from halfseen.cli.collection import Recorder
-from halfseen.cli.detect import Look
 from halfseen.collection.journal import open_journal
 from halfseen.collection.photo import Photo
 from halfseen.collection.run import run_collection
@@ -30,9 +28,9 @@ from halfseen.collection.sources import find_photos
 from halfseen.data.image import write_image
 from halfseen.features.fhog import Fhog
 from halfseen.features.pyramid import PyramidSettings
-from halfseen.infer.detector import Detector
-from halfseen.model.component import Component
-from halfseen.model.mixture import Mixture
+from halfseen.model.mixture import Component, Mixture
+from halfseen.refine.detector import Detector
+from halfseen.studies.photos import PhotoDetector, PhotoSettings
 
 SIZE = (144, 192)
 
@@ -48,7 +46,7 @@ def write_images(folder: Path, count: int) -> None:
         write_image(path, np.clip(image, 0, 255).astype(np.uint8), quality=85)
 
 
-def make_look() -> Recorder:
+def make_detector() -> PhotoDetector:
     """Two mirrored components of 6 x 8 and 8 x 6 blocks, with visibility."""
     rng = np.random.default_rng(1)
     components = tuple(
@@ -59,16 +57,16 @@ def make_look() -> Recorder:
         for shape in ((6, 8), (8, 6))
     )  # fmt: skip
     model = Mixture("thing", "VIS", components, True, 0.05, Fhog(8), PyramidSettings(1.2, 1.0))
-    return Recorder(Look(Detector(model), -1.0, "greedy", {}, False, 0.0))
+    return PhotoDetector(Detector(model), PhotoSettings(method="greedy"))
 
 
 def run_block(
-    folder: Path, photos: list[Photo], look: Recorder, place: dict[str, Any]
+    folder: Path, photos: list[Photo], detect: PhotoDetector, place: dict[str, Any]
 ) -> tuple[float, dict[str, bytes]]:
     request = {"shard": 250, "format": "jsonl"}
     with open_journal(folder, request, photos) as journal:
         start = time.perf_counter()
-        summary = run_collection(journal, look, **place)
+        summary = run_collection(journal, detect.record, **place)
         spent = time.perf_counter() - start
     assert summary.done == len(photos), summary
     assert summary.failed == 0, (folder / "failed.jsonl").read_text()[:500]
@@ -87,7 +85,7 @@ def main() -> None:
     # Not above: the processes of two cores import this module, and need none of it.
     from distributed import Client, LocalCluster
 
-    look = make_look()
+    detect = make_detector()
     with (
         tempfile.TemporaryDirectory() as name,
         LocalCluster(
@@ -103,7 +101,7 @@ def main() -> None:
             "one_process": {"cores": 1}, "two_cores": {"cores": 2}, "dask": {"cluster": client},
         }  # fmt: skip
         for place, where in places.items():  # kernels compiled, workers warm
-            run_block(top / f"warm-{place}", photos[:64], look, where)
+            run_block(top / f"warm-{place}", photos[:64], detect, where)
         rounds: list[dict[str, float]] = []
         equal = True
         memory: list[int] = []
@@ -112,7 +110,7 @@ def main() -> None:
             for place, where in places.items():
                 watch = {"on_done": lambda _: memory.append(resident())} if "cores" in where else {}
                 folder = top / f"{place}-{turn}"
-                spent[place], output = run_block(folder, photos, look, where | watch)
+                spent[place], output = run_block(folder, photos, detect, where | watch)
                 outputs.append(output)
             equal &= outputs[0] == outputs[1] == outputs[2]
             rounds.append({place: len(photos) / seconds for place, seconds in spent.items()})

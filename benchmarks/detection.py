@@ -37,11 +37,10 @@ from numpy.typing import NDArray
 
 import halfseen as hs
 from halfseen.data.dataset import Dataset
+from halfseen.detect import search as responses
 from halfseen.features.hog import Hog
 from halfseen.features.pyramid import PyramidSettings
-from halfseen.infer import responses
-from halfseen.model.component import Component
-from halfseen.model.mixture import Mixture
+from halfseen.model.mixture import Component, Mixture
 
 cv2.setNumThreads(1)
 

@@ -16,11 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests_browser"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from browser import Page, serving
-
-from halfseen.view.catalogue import model_file, scene_objects
+from halfseen.web.catalogue import model_file, scene_objects
+from tests_browser.browser import Page, serving
 
 WARM = 5
 REPEATS = 60

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from halfseen.cli.training import MethodName, Preset, make_settings
-from halfseen.compute import map_images
+from halfseen.cli.options import MethodName, Preset, make_settings
+from halfseen.compute.map import map_images
 from halfseen.data.dataset import Dataset
 from halfseen.data.scenery.backgrounds import make_stage
 from halfseen.data.scenery.layout import Layout
@@ -31,8 +31,9 @@ from halfseen.evaluate.blocks import BlockCounts, BlockTruth, block_shares, coun
 from halfseen.evaluate.visibility import restrict, whole
 from halfseen.evaluate.voc_ap import Matches, match, summarise
 from halfseen.geometry import clip
-from halfseen.infer.detector import Detector
 from halfseen.learn.trainer import Trainer
+from halfseen.learn.training_set import TrainingSet
+from halfseen.refine.detector import Detector
 
 TRAIN_SEED, TEST_SEED = 1, 2
 SIZE = (375, 500)
@@ -121,18 +122,19 @@ def main() -> None:
     test = render_scenes(options.scenes, TEST_SEED, size=SIZE)
     result: dict[str, Any] = {"class": options.label, "scenes": options.scenes}
     start = time.perf_counter()
-    with Trainer(train, options.label, settings, options.cores) as trainer:
+    with TrainingSet(train, options.label, settings, options.cores) as data:
+        trainer = Trainer(data)
         result["features_seconds"] = round(time.perf_counter() - start, 1)
         for method in METHODS:
             start = time.perf_counter()
             model = trainer.with_settings(method=method).run()
             seconds = time.perf_counter() - start
             detector = Detector(model)
-            found = list(
-                map_images(
-                    lambda i, d=detector: d.detect(test.image(i)), range(len(test)), options.cores
-                )
-            )
+
+            def find(i: int, detector: Detector = detector) -> Detections:
+                return detector.detect(test.image(i))
+
+            found = list(map_images(find, range(len(test)), options.cores))
             result[method] = judge(test, found, options.label) | {"seconds": round(seconds, 1)}
             print(method, result[method], flush=True)
     result["peak_mib"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

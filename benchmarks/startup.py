@@ -55,8 +55,7 @@ def prepare(folder: Path) -> tuple[str, str]:
     import halfseen as hs
     from halfseen.data.image import write_image
     from halfseen.features.fhog import Fhog
-    from halfseen.model.component import Component
-    from halfseen.model.mixture import Mixture
+    from halfseen.model.mixture import Component, Mixture
 
     rng = np.random.default_rng(0)
     components = tuple(

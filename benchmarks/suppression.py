@@ -21,14 +21,15 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from halfseen.data.candidates import read_candidates
 from halfseen.detections import Detections
-from halfseen.suppress import covering
-from halfseen.suppress.components import connected
-from halfseen.suppress.covering import Covering
-from halfseen.suppress.easy import solve_easy
-from halfseen.suppress.interpretation import best_first
-from halfseen.suppress.kernels import block_conflicts, merge_atoms
-from halfseen.suppress.scene import scene_of
-from halfseen.suppress.solver import maximise
+from halfseen.suppression import suppress
+from halfseen.suppression.covering import Covering
+from halfseen.suppression.overlap_kernels import IOU, Graph, find_pairs
+from halfseen.suppression.scene import blocks_of
+from halfseen.suppression.shapes import Shapes
+from halfseen.suppression.solver.decompose import connected
+from halfseen.suppression.solver.problem import Cover, cut, merge_atoms
+from halfseen.suppression.solver.search import search_briefly
+from halfseen.suppression.solver.solve import Limits, maximise
 
 FOLDER = Path(__file__).parent / "candidates"
 HIGHS_SECONDS = 20.0
@@ -37,7 +38,7 @@ SYNTHETIC_CASES = 16
 PAPER_WORK = 400_000_000
 """Steps of the search with the paper's bound alone: about half a second."""
 
-Problem = tuple[NDArray[np.float64], NDArray[np.uint64], NDArray[np.uint64]]
+Problem = tuple[NDArray[np.float64], Shapes, Graph]
 
 
 def cluster(seed: int, count: int) -> Detections:
@@ -69,28 +70,25 @@ def cluster(seed: int, count: int) -> Detections:
 
 
 def problem_of(found: Detections, settings: Covering) -> Problem:
-    scene = scene_of(found, settings.block)
-    order = best_first(found.score, scene.content)
-    visible = scene.visible[order]
-    cover = visible if settings.blocks == "visible" else scene.whole[order]
-    return settings.values(found.score[order]), cover, block_conflicts(visible, settings.overlap)
+    scene = blocks_of(found, settings.block, whole=settings.blocks == "all")
+    visible = scene.visible.take(scene.order)
+    cover = visible if settings.blocks == "visible" else scene.whole.take(scene.order)
+    conflict = Graph(*find_pairs(visible, IOU, settings.overlap))
+    return settings.values(found.score[scene.order]), cover, conflict
 
 
 def by_paper(problem: Problem) -> bool:
     """Whether the search ends with the paper's bound alone."""
     value, cover, conflict = problem
-    weight, start, atoms = merge_atoms(cover)
-    bounds, members = connected(start, atoms, conflict, len(weight))
-    done = solve_easy(
-        bounds, members, value, weight, start, atoms, conflict, 0.0, PAPER_WORK, PAPER_WORK
-    )[3]
-    return bool(done.all())
+    atoms = Cover(value, *merge_atoms(*cut(cover)))
+    parts = connected(atoms, conflict)
+    return bool(search_briefly(parts, atoms, conflict, 0.0, (PAPER_WORK, PAPER_WORK))[3].all())
 
 
 def by_highs(problem: Problem) -> tuple[float, bool]:
     """(energy, whether proved): x_k chooses a candidate, y_ka <= x_k gives it the atom a."""
     value, cover, conflict = problem
-    weight, start, atoms = merge_atoms(cover)
+    weight, start, atoms = merge_atoms(*cut(cover))
     count, pairs, pieces = len(value), len(atoms), len(weight)
     owner, number = np.repeat(np.arange(count), np.diff(start)), np.arange(pairs)
     linked = sparse.hstack(
@@ -102,8 +100,8 @@ def by_highs(problem: Problem) -> tuple[float, bool]:
             sparse.csr_array((np.ones(pairs), (atoms, number)), (pieces, pairs)),
         ]
     )
-    dense = np.unpackbits(conflict.view(np.uint8), axis=1, bitorder="little")[:, :count]
-    ends = np.column_stack(np.nonzero(np.triu(dense)))
+    first = np.repeat(np.arange(count), np.diff(conflict.start))
+    ends = np.column_stack([first, conflict.other])[first < conflict.other]
     rows = np.repeat(np.arange(len(ends)), 2)
     edges = sparse.csr_array((np.ones(ends.size), (rows, ends.ravel())), (len(ends), count + pairs))
     result = milp(
@@ -134,7 +132,7 @@ def real_sets() -> dict[str, Any]:
         everything: list[tuple[bool, float]] = []
         for file in sorted(FOLDER.glob("*.npz")):
             images = read_candidates(file)
-            runs = [timed(covering, found, energy=energy, max_seconds=1.0) for found in images]
+            runs = [timed(suppress, found, energy=energy, max_seconds=1.0) for found in images]
             own = [(bool(kept.optimal), ms) for kept, ms in runs]
             everything += own
             figures[f"{prefix}{file.stem}"] = summary(own)
@@ -162,9 +160,9 @@ def synthetic() -> dict[str, Any]:
         proofs = 0
         for seed in range(SYNTHETIC_CASES):
             energy, overlap = ("paper", "odds")[seed % 2], (0.3, 0.5)[seed // 2 % 2]
-            settings = Covering.named(energy, overlap=overlap)
+            settings = Covering.make({"energy": energy, "overlap": overlap})
             problem = problem_of(cluster(seed, count), settings)
-            solved, ms = timed(maximise, *problem, max_seconds=10.0)
+            solved, ms = timed(maximise, *problem, Limits.of(True, 100_000, 10.0))
             ours.append((solved.optimal, ms))
             paper.append(timed(by_paper, problem))
             if seed < HIGHS_CASES.get(count, 0):
@@ -185,10 +183,10 @@ def synthetic() -> dict[str, Any]:
 
 def main() -> None:
     for energy in ("paper", "odds"):  # compile, or read the compiled kernels
-        settings = Covering.named(energy, overlap=0.3)
+        settings = Covering.make({"energy": energy, "overlap": 0.3})
         found = cluster(0, 120)
-        maximise(*problem_of(found, settings))
-        covering(found, energy=energy)
+        maximise(*problem_of(found, settings), Limits.of(True, 100_000, 1.0))
+        suppress(found, energy=energy)
     print(json.dumps(real_sets() | synthetic()))
 
 

@@ -23,18 +23,20 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from halfseen.cli.training import MethodName, Preset, make_settings
-from halfseen.compute import available_cores, map_images
+from halfseen.cli.options import MethodName, Preset, make_settings
+from halfseen.compute.map import available_cores, map_images
 from halfseen.data.dataset import Dataset
 from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scenes
 from halfseen.detections import Detections
 from halfseen.evaluate.voc_ap import average_precision
-from halfseen.infer.detector import Detector
-from halfseen.learn.check import estimate_memory, estimate_seconds
+from halfseen.learn.estimate import count_blocks, estimate
 from halfseen.learn.plan import make_plan
 from halfseen.learn.settings import TrainSettings
-from halfseen.learn.trainer import Trainer, train
+from halfseen.learn.train import train
+from halfseen.learn.trainer import Trainer
+from halfseen.learn.training_set import TrainingSet
+from halfseen.refine.detector import Detector
 
 TRAIN_SEED, TEST_SEED = 11, 12
 LABEL = "car"
@@ -110,7 +112,7 @@ def dlibs(lessons: Dataset, test: Dataset) -> tuple[float, float]:
 
 def costs(lessons: Dataset, settings: TrainSettings) -> dict[str, Any]:
     """Seconds of one core for a block's features, a product of mining, a number of a fit."""
-    from halfseen.learn import check, objective
+    from halfseen.learn import objective
 
     spent = {"_mine": 0.0, "_fit": 0.0}
     windows = [0.0]
@@ -141,13 +143,13 @@ def costs(lessons: Dataset, settings: TrainSettings) -> dict[str, Any]:
     objective.Objective.__call__ = counted  # type: ignore[method-assign]
     plan = make_plan(lessons, LABEL, settings)
     start = time.process_time()
-    with Trainer(lessons, LABEL, settings, 1) as trainer:
+    with TrainingSet(lessons, LABEL, settings, 1) as data:
         features = time.process_time() - start
         rounds: list[Any] = []
-        trainer.run(rounds.append)
+        Trainer(data).run(rounds.append)
         total = time.process_time() - start
-    mined = check._blocks(lessons, list(plan.mining), plan, settings)
-    read = mined + check._blocks(lessons, sorted(set(plan.objects.image.tolist())), plan, settings)
+    mined = count_blocks(plan, plan.mining)
+    read = mined + count_blocks(plan, sorted(set(plan.objects.image.tolist())))
     products = mined * sum(r * c for r, c in plan.shapes) * (1 + settings.mirrored)
     return {
         "features": features / read,
@@ -156,9 +158,9 @@ def costs(lessons: Dataset, settings: TrainSettings) -> dict[str, Any]:
         "evaluations": evaluations[0] / len(rounds),
         "stored": float(np.mean([r.negatives for r in rounds])) / len(plan.mining),
         "cpu_seconds": total,
-        "estimated_cpu_seconds": estimate_seconds(lessons, plan, settings),
+        "estimated_cpu_seconds": sum(cost.seconds for cost in estimate(plan)),
         "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "estimated_mib": estimate_memory(lessons, plan, settings) / 2**20,
+        "estimated_mib": max(cost.memory for cost in estimate(plan)) / 2**20,
     }
 
 

@@ -25,13 +25,15 @@ from safetensors.numpy import load_file, save_file
 
 from halfseen.data.dataset import Dataset
 from halfseen.data.voc import read_voc
-from halfseen.features.colour import lab
-from halfseen.infer.grouping import inputs
-from halfseen.learn.mask_samples import Samples, collect_samples, whole_objects
-from halfseen.learn.masks import MaskSettings, held_out
+from halfseen.learn.masks.head import held_out
+from halfseen.learn.masks.samples import Samples, collect_samples, whole_objects
+from halfseen.learn.settings import MaskSettings
 from halfseen.model.grouping import Grouping, shapes
+from halfseen.model.mask_head import HiddenSettings
 from halfseen.model.store import load
-from halfseen.paper import CLASSES
+from halfseen.refine.grouping import inputs
+from halfseen.refine.kernels import lab
+from halfseen.studies.paper import CLASSES
 
 # Of each class: at most so many objects, in so many windows; and other images for textures.
 OBJECTS, WINDOWS, OTHERS = 600, 18000, 500
@@ -57,7 +59,8 @@ def make_samples(options: argparse.Namespace) -> None:
         start = time.process_time()
         model = load(options.study / f"{label}-VIS.safetensors")
         parts: dict[int, list[Samples]] = {}
-        for m, part, _ in collect_samples(some_of(train, label), model, WINDOWS, 2):
+        wanted = MaskSettings(windows=WINDOWS)
+        for m, part, _ in collect_samples(some_of(train, label), model, wanted, 2):
             parts.setdefault(m, []).append(part)
         tensors = {}
         for m, rows in parts.items():
@@ -92,7 +95,9 @@ def batch(part: dict[str, Any], index: Any, flip: bool) -> tuple[Any, Any, Any]:
         part[name][index][:, :, side]
         for name in ("logits", "quarters", "outside", "hidden", "known")
     )
-    x = inputs(logits.astype(np.float32), lab(quarters.astype(np.float32)), outside)
+    x = inputs(
+        logits.astype(np.float32), lab(quarters.astype(np.float32)), outside, HiddenSettings()
+    )
     share = part["share"]
     weight = np.where(hidden, 0.5 / share, 0.5 / (1 - share)) * known
     return x, np.where(hidden, 1, -1).astype(np.float32), weight.astype(np.float32)

@@ -8,8 +8,8 @@ none, and keeps the model in OUT: the same command goes on after a kill. Then, o
 pasted    balanced accuracy of hidden blocks, and the share of visible blocks called hidden, with
           texture from val images without the class over 0, 20, 40 and 60% of whole objects
 natural   balanced accuracy of the blocks that a real neighbour hides, from instance masks
-iou       of masks with instance masks, less that of the plain box (as the component predicts it)
-          with them: for objects that are occluded and for whole ones
+iou       of masks with instance masks, less that of the plain box with them: for objects that are
+          occluded and for whole ones
 crowded   AP of covering suppression in images where two objects of the class overlap
 
 each by the mask head and by the paper's flags (or `--flags head` alone), on the same detections
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +34,19 @@ from numpy.typing import NDArray
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import write_atomically
 from halfseen.data.voc import read_voc
+from halfseen.detect.windows import place_boxes
 from halfseen.detections import Bools, Detections, GroundTruth
 from halfseen.evaluate.blocks import BlockCounts, count_blocks, covered_blocks, neighbour_counts
-from halfseen.evaluate.crowd import crowded
+from halfseen.evaluate.bootstrap import crowded
 from halfseen.evaluate.sweep import SHARES, cover_objects, summarise_sweep, sweep_image
 from halfseen.evaluate.visibility import mask_quality, whole
 from halfseen.evaluate.voc_ap import match, summarise
 from halfseen.geometry import clip, mirror
-from halfseen.infer.boxes import place_boxes, predicted_boxes
-from halfseen.infer.detector import Detector
-from halfseen.learn.mask_samples import assign
-from halfseen.learn.masks import learn_masks
+from halfseen.learn.masks.head import learn_masks
+from halfseen.learn.masks.samples import assign
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import load, save
+from halfseen.refine.detector import Detector
 
 CLASSES = ("car", "motorbike", "bus", "bicycle", "horse", "aeroplane")
 TEXTURES = 40
@@ -128,7 +128,7 @@ def pasted_later(test: Dataset, label: str, model: Mixture, objects: int) -> dic
             for kind, (before, which) in windows.items():
                 if not which:
                     continue
-                seen = detector.look_again(covered, before)
+                seen = detector.finish(detector.view(covered), before)
                 for k, j in enumerate(which):
                     flags = seen.visibility[k]
                     blocks = covered_blocks(mask, seen.window[k], flags.shape, truth.full[j])
@@ -183,15 +183,15 @@ def natural(
     for name in flags:
         detector = Detector(model, name)  # type: ignore[arg-type]
         found = [detector.detect(test.image(i), THRESHOLD) for i in known]
-        result[name] = real_masks(model, truths, found, match(truths, found, label))
+        result[name] = real_masks(truths, found, match(truths, found, label))
     detector, found, right = Detector(model, "head"), [], []
     for k, i in enumerate(known):
         truth, image = test[i], test.image(i)
         mine = (truth.label == label) & ~truth.difficult & ~truth.crowd
         windows, which = object_windows(image, truth, mine, model)
-        found.append(detector.look_again(image, windows))
+        found.append(detector.finish(detector.view(image), windows))
         right.extend((k, n, j) for n, j in enumerate(which))
-    result["objects"] = real_masks(model, truths, found, Assigned(right))
+    result["objects"] = real_masks(truths, found, Assigned(right))
     return result
 
 
@@ -203,12 +203,10 @@ class Assigned:
 
 
 def real_masks(
-    model: Mixture, truths: list[GroundTruth], found: list[Detections], matches: Any
+    truths: list[GroundTruth], found: list[Detections], matches: Any
 ) -> dict[str, dict[str, Any]]:
     quality = mask_quality(truths, found, matches)
-    # The plain box is the component's: the detection's own knows of the mask.
-    plain = [replace(part, full=predicted_boxes(model, part)) for part in found]
-    box = mask_quality(truths, plain, matches).box
+    box = quality.box
     gain = quality.mask - box
     return {
         "natural": shares(neighbour_counts(truths, found, matches)),
@@ -233,7 +231,7 @@ def crowds(test: Dataset, label: str, model: Mixture) -> dict[str, Any]:
     tight = crowded(test, label)
     truths = [test[i] for i in tight]
     rows: dict[str, Any] = {"images": len(tight)}
-    ways = {"visible": ("head", "visible"), "box": ("head", "box"), "paper": ("paper", "visible")}
+    ways = {"visible": ("head", "iou"), "box": ("head", "box"), "paper": ("paper", "iou")}
     for name, (flags, measure) in ways.items():
         detector = Detector(model, flags)  # type: ignore[arg-type]
         found = [

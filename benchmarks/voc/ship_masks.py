@@ -5,8 +5,8 @@
 learns a head for every shipped model that has none in OUT, a class after another, and keeps the
 models there: the same command goes on after a kill. Then all of them together look at every test
 image (t = -1), and each becomes src/halfseen/models/voc/masks/CLASS.safetensors, with its average
-precision noted in the file. That differs from the AP without a head because boxes follow the
-figure. The last line printed is JSON: AP by class, and the means with and without heads.
+precision noted in the file. A head changes neither scores nor boxes, so it is the AP of the model
+without one. The last line printed is JSON: AP by class, and the means with and without heads.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from halfseen.compute import map_images
+from halfseen.compute.map import map_images
 from halfseen.data.dataset import Dataset
 from halfseen.data.voc import read_voc
 from halfseen.detections import Detections
 from halfseen.evaluate.voc_ap import match, summarise
-from halfseen.infer.detector import Detector
-from halfseen.learn.masks import learn_masks
+from halfseen.learn.masks.head import learn_masks
 from halfseen.model.mixture import Mixture
 from halfseen.model.shipped import FOLDER, SUFFIX, shipped
 from halfseen.model.store import load, save
+from halfseen.refine.detector import Detector
 
 THRESHOLD = -1.0
 STEP = 250

@@ -6,8 +6,8 @@ Every CLASS-VIS.safetensors of the folder becomes src/halfseen/models/voc/CLASS.
 its average precision on the test images from the folder's results.json noted in the file; shipped
 models of other classes are removed. With `--calibrated`, a folder that calibration.py has filled,
 the models are taken from there, and must be there. docs/models.md is written anew from
-model_card.md, beside this script, and the same figures; those with mask heads are what
-ship_masks.py has noted in the files, which it has to make again for new models.
+model_card.md, beside this script, and the same figures; ship_masks.py has to make the models with
+mask heads again for new models.
 """
 
 import argparse
@@ -19,22 +19,18 @@ from typing import Any
 from halfseen.data.files import write_atomically
 from halfseen.evaluate.table import Table
 from halfseen.model.mixture import Mixture
-from halfseen.model.shipped import FOLDER, MASKS, SUFFIX, shipped
+from halfseen.model.shipped import FOLDER, SUFFIX, shipped
 from halfseen.model.store import load, save
 
 CARD = Path(__file__).parents[2] / "docs" / "models.md"
 METHOD = "VIS"
 PROBABILITY = "VIS by probability"
-MASKED = "VIS+masks"
 COLUMNS = ("BLT", "VIS", "VIS+NMS")
 POOR = 10.0  # AP in percent below which a model is of little use by itself
 TEXT = Path(__file__).with_name("model_card.md")
 WITH_MASKS = """
-`car+masks` is the model of cars with a [mask head](masks.md), and so for every class; `all+masks`
-are all of them. They find the same windows, tell which blocks are hidden and which show the object,
-and correct boxes by its figure: VIS+masks below. That takes longer ([how much](masks.md#measured)),
-and their files are larger, {:.1f} MB in all: so they are apart. The heads were learnt from the same
-images and boxes (`python benchmarks/voc/ship_masks.py VOC OUT --train TRAIN --test VAL`).
+The heads of `car.fhog` were learnt from the same images and boxes; their files take {:.1f} MB
+(`python benchmarks/voc/ship_masks.py VOC OUT --train TRAIN --test VAL`).
 """
 
 
@@ -83,8 +79,8 @@ def ship(
         models[label] = replace(model, training={**model.training, "tested": tested})
         save(models[label], out / f"{label}{SUFFIX}")
     for masks in (False, True):
-        for name, path in shipped(out, masks).items():
-            if name.removesuffix(MASKS) not in models:
+        for name, path in shipped("fhog" if masks else "fast", out).items():
+            if name not in models:
                 path.unlink()
     return models
 
@@ -95,11 +91,7 @@ def card(
     """The model card. Every figure of it comes from the results."""
     calibrated = options.calibrated is not None
     columns = (*COLUMNS[:2], PROBABILITY, *COLUMNS[2:]) if calibrated else COLUMNS
-    headed = shipped(options.out, masks=True)
-    columns = (*columns, MASKED) if headed else columns
-    for name, path in headed.items():
-        label = name.removesuffix(MASKS)
-        scores.setdefault(label, {})[MASKED] = load(path).training["tested"]["ap"]
+    headed = shipped("fhog", options.out)
     rows: list[list[Any]] = [
         [label, *(scores.get(label, {}).get(name) for name in columns)] for label in models
     ]
@@ -117,7 +109,7 @@ def card(
     first = next(iter(models.values())).training
     return TEXT.read_text().format(
         count=len(models),
-        size=sum(path.stat().st_size for path in shipped(options.out).values()) / 1e6,
+        size=sum(path.stat().st_size for path in shipped("fast", options.out).values()) / 1e6,
         masks=WITH_MASKS.format(sum(path.stat().st_size for path in headed.values()) / 1e6)
         if headed
         else "",

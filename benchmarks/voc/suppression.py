@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from halfseen.compute import map_images
+from halfseen.compute.map import map_images
 from halfseen.data.dataset import Dataset
 from halfseen.data.voc import read_voc
 from halfseen.detections import Detections, GroundTruth
-from halfseen.evaluate.crowd import bootstrap_difference, crowded
+from halfseen.evaluate.bootstrap import bootstrap_difference, crowded
 from halfseen.evaluate.voc_ap import Matches, match, summarise
-from halfseen.reproduce import Study, candidates, detect_all, train_class
-from halfseen.suppress import suppress
+from halfseen.studies.reproduce import Study, candidates, detect_all, train_class
+from halfseen.suppression import suppress
 
 ETAS = (0.2, 0.3, 0.4, 0.5, 0.6)
 GRIDS: dict[str, list[dict[str, Any]]] = {

@@ -28,15 +28,15 @@ from typing import Any
 
 import numpy as np
 
-from halfseen.compute import map_images
+from halfseen.compute.map import map_images
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import write_atomically
 from halfseen.data.voc import read_voc
 from halfseen.evaluate.sweep import SHARES, summarise_sweep
 from halfseen.evaluate.table import Table
 from halfseen.evaluate.visibility import whole
-from halfseen.view.evaluation import Conditions, Look, name_methods
-from halfseen.view.plots import as_png, look, points
+from halfseen.report.plots import as_png, points, style
+from halfseen.studies.evaluate import Conditions, MethodsOnImage, name_methods
 
 CLASSES = ("aeroplane", "bus", "car", "horse", "motorbike", "tvmonitor")
 PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "sweep-voc.png"
@@ -71,7 +71,9 @@ def sweep_class(dataset: Dataset, label: str, options: argparse.Namespace) -> Po
     conditions = Conditions(options.threshold, SHARES, options.seed)
     seen = list(
         map_images(
-            Look(test, label, methods, conditions, textures), range(len(test)), options.cores
+            MethodsOnImage(test, label, methods, conditions, textures),
+            range(len(test)),
+            options.cores,
         )
     )
     unread = [result for result in seen if isinstance(result, str)]
@@ -127,7 +129,7 @@ def write_figure(means: Points, title: str, path: Path) -> None:
     """Mean AP, and mean balanced accuracy of hidden blocks, against the share covered."""
     from matplotlib.figure import Figure
 
-    with look():
+    with style():
         figure = Figure((8.8, 3.3), layout="constrained")
         panels = (
             ("ap", "AP of whole objects, %", 0.0, 102.0),

@@ -16,9 +16,9 @@ from calibration import METHODS, ask_halves, halves, weighted_ap
 
 from halfseen.detections import Detections
 from halfseen.evaluate.voc_ap import NEITHER, TRUE, match
-from halfseen.learn.calibration import SPARSE
-from halfseen.reproduce import Study, candidates
-from halfseen.suppress import suppress
+from halfseen.learn.settings import CalibrateSettings
+from halfseen.studies.reproduce import Study, candidates
+from halfseen.suppression import suppress
 
 BETAS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 
@@ -26,7 +26,7 @@ BETAS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 def judge(fold: Study, label: str, method: str) -> dict[str, float]:
     """AP by score and by votes of each beta: the same boxes, ranked otherwise."""
     shown = np.array([bool((truth.label == label).any()) for truth in fold.test])
-    weight = np.where(shown, 1.0, SPARSE)
+    weight = np.where(shown, 1.0, CalibrateSettings().sparse)
     found = list(candidates(fold, label, method))
 
     def ap(settings: dict[str, float] | None) -> float:
