@@ -19,12 +19,12 @@ from halfseen.data.image import Pixels, write_image
 from halfseen.data.scenes import render_scene
 from halfseen.detections import Detections, GroundTruth
 from halfseen.geometry import iou
-from halfseen.suppress import suppress
-from halfseen.view.catalogue import LABEL, model_file
-from halfseen.view.closeup import Region, around, close_up
-from halfseen.view.demo import contact_sheet
-from halfseen.view.palette import SKY
-from halfseen.view.sketch import Sketch
+from halfseen.report.closeup import Region, around, close_up
+from halfseen.report.palette import SKY
+from halfseen.report.sketch import Sketch
+from halfseen.studies.demo import contact_sheet
+from halfseen.suppression import suppress
+from halfseen.web.catalogue import LABEL, model_file
 
 DOCS = Path(__file__).parent
 SEED = 2025  # no model learnt from these scenes

@@ -12,10 +12,10 @@ import numpy as np
 import halfseen as hs
 from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scene
-from halfseen.view.demo import METHODS, contact_sheet
-from halfseen.view.demo_models import model_file
-from halfseen.view.draw import draw_detections
-from halfseen.view.filmstrip import film, write_film
+from halfseen.report.draw import draw_detections
+from halfseen.report.filmstrip import film, write_film
+from halfseen.studies.demo import METHODS, contact_sheet
+from halfseen.web.catalogue import model_file
 
 DOCS = Path(__file__).parent
 SEED = 2024  # no model learnt from these scenes
