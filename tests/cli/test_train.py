@@ -36,12 +36,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model_bytes(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     out = tmp_path_factory.mktemp("model") / "car.safetensors"
-    assert run(["train", str(folder), "--class", "car", "-o", str(out), *FAST, "-q"]) == 0
+    assert run(["train", str(folder), "--class", "car", "-o", str(out), *FAST, "--fast", "-q"]) == 0
     return out.read_bytes()
 
 
 def train_arguments(folder: Path, out: Path, *more: str) -> list[str]:
-    return ["train", str(folder), "--class", "car", "-o", str(out), *FAST, *more]
+    return ["train", str(folder), "--class", "car", "-o", str(out), *FAST, "--fast", *more]
 
 
 def test_train_writes_a_model_and_pictures_and_removes_its_checkpoint(
@@ -174,6 +174,39 @@ def test_lambda_is_the_papers_name_of_the_regularisation(folder: Path, tmp_path:
     out = tmp_path / "m.safetensors"
     assert run(train_arguments(folder, out, "-q", "--set", "lambda=3", "--set", "updates=0")) == 0
     assert hs.load(out).training["settings"]["regularisation"] == 3
+
+
+def test_train_learns_masks_and_probability_unless_it_is_to_be_fast(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["--class", "car", "--json", *FAST]
+    assert run(["check", str(folder), *few]) == 0
+    steps = [cost["step"] for cost in json.loads(capsys.readouterr().out)["costs"]]
+    assert steps == ["detector", "mask head", "calibration"]
+    for words in (["--fast"], ["--preset", "paper"], ["--method", "BL"]):
+        assert run(["check", str(folder), *few, *words]) == 0
+        [only] = json.loads(capsys.readouterr().out)["costs"]
+        assert only["step"] == "detector"
+    assert run(["check", str(folder), *few, "--set", "calibrate=no"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["costs"]) == 2
+
+
+def test_train_says_what_it_left_out_of_few_data_and_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    write_voc(tiny_scenes()[:6], tmp_path, "train", "png")
+    out = tmp_path / "m.safetensors"
+    assert run(["train", str(tmp_path), "--class", "car", "-o", str(out), *FAST]) == 0
+    said = capsys.readouterr().err
+    assert "that is: detector" in said
+    assert "--fast learns the detector alone" in said
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.split(":")[0] for line in lines] == [
+        "left out the mask head", "left out the calibration"
+    ]  # fmt: skip
+    model = hs.load(out)
+    assert model.head is None
+    assert model.calibration is None
 
 
 def test_check_reads_voc_and_names_what_is_wrong(

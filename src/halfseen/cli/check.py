@@ -10,6 +10,7 @@ from halfseen.cli.data import Data, Images, Label, Split, open_dataset
 from halfseen.cli.options import (
     Chosen,
     Cores,
+    Fast,
     MethodName,
     MethodOption,
     Preset,
@@ -31,6 +32,7 @@ def command(
     images: Images = None,
     method: MethodOption = MethodName.VIS,
     preset: PresetOption = Preset.default,
+    fast: Fast = False,
     seed: Seed = 0,
     chosen: Chosen = None,
     cores: Cores = None,
@@ -54,7 +56,7 @@ def command(
     from halfseen.learn.check import check
 
     report = Report(quiet)
-    settings = make_settings(preset, method, seed, chosen)
+    settings = make_settings(preset, method, seed, chosen, fast)
     dataset = open_dataset(data, split, images)
     with report.progress("reading images") as advance:
         found = check(dataset, label, settings, cores=cores, on_done=advance)

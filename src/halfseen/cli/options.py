@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from halfseen.cli.terminal import Report
+from halfseen.cli.terminal import Report, count
 from halfseen.errors import SettingsError, suggest
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ MethodOption = Annotated[
 PresetOption = Annotated[
     Preset, typer.Option("--preset", help="default; net: blocks of a network; paper: as in it.")
 ]
+Fast = Annotated[
+    bool,
+    typer.Option("--fast", metavar="", help="The detector alone: no masks, no probability."),
+]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same model.")]
 Cores = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Cores to use.", show_default="all")
@@ -57,12 +61,19 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", metavar="", help="Print on
 
 
 def make_settings(
-    preset: Preset, method: MethodName, seed: int, chosen: list[str] | None
+    preset: Preset, method: MethodName, seed: int, chosen: list[str] | None, fast: bool = True
 ) -> TrainSettings:
-    """The settings of a preset with what the user changed; SettingsError names the fault."""
+    """The settings of a preset with what the user changed; SettingsError names the fault.
+
+    fast  the detector alone; else VIS also learns its mask head and its calibration, but not as
+          in the paper
+    """
     from halfseen.learn.settings import TrainSettings
 
-    settings = TrainSettings.preset(preset.value, method=method.value, seed=seed)
+    more = not fast and method is MethodName.VIS and preset is not Preset.paper
+    settings = TrainSettings.preset(
+        preset.value, method=method.value, seed=seed, masks=more, calibrate=more
+    )
     known = {f.name: getattr(settings, f.name) for f in fields(settings)}
     known = {k: v for k, v in known.items() if isinstance(v, (bool, int, float, str))}
     # The paper's name for it.
@@ -92,13 +103,13 @@ def _parse(text: str, value: str, kind: type) -> Any:
 def tell(found: Check, report: Report) -> None:
     """The summary of a check, for a person."""
     report.say(
-        f"{found.images} images; {found.objects} {found.label} objects, {found.whole} of them "
-        f"whole; training reads {found.read} images"
+        f"{count(found.images, 'image')}; {count(found.objects, f'{found.label} object')}, "
+        f"{found.whole} of them whole; training reads {count(found.read, 'image')}"
     )
     for part in found.components:
         wide, high = part.smallest
         report.say(
-            f"component of {part.rows} x {part.cols} blocks from {part.objects} objects; "
+            f"component of {part.rows} x {part.cols} blocks from {count(part.objects, 'object')}; "
             f"it sees objects from {wide:.0f} x {high:.0f} pixels up"
         )
     _list([f"left out: {line}" for line in found.problems], report)
@@ -106,18 +117,24 @@ def tell(found: Check, report: Report) -> None:
     _list(
         [
             f"out of reach: {u.file}, box {', '.join(f'{v:.0f}' for v in u.box)}: "
-            f"best overlap {u.overlap:.2f}"
+            f"the best window overlaps it by {u.overlap:.2f}, where {found.overlap:.2f} are needed"
             for u in missed
         ],
         report,
     )
     if missed:
         share = len(missed) / found.objects
-        report.say(f"{len(missed)} objects ({share:.0%}) are out of every window's reach")
+        report.say(
+            f"nothing is learnt from {count(len(missed), 'object')} ({share:.0%}) out of reach of "
+            "every window"
+        )
     report.say(
-        f"about {duration(found.seconds)} on {found.cores} cores, at most "
+        f"about {duration(found.seconds)} on {count(found.cores, 'core')}, at most "
         f"{found.memory / 2**30:.1f} GiB of memory (estimates)"
     )
+    if len(found.costs) > 1:
+        steps = [f"{cost.step} {duration(cost.seconds / found.cores)}" for cost in found.costs]
+        report.say(f"that is: {', '.join(steps)}; --fast learns the detector alone")
 
 
 def _list(lines: list[str], report: Report) -> None:

@@ -46,6 +46,7 @@ class Check:
     problems    files that cannot be used: one line each
     unreadable  their places in the dataset, as far as they are in it
     read        how many images training reads
+    overlap     that some window must have with an object, by IoU
     costs       of each step that the settings ask for
     cores       that will work on it
     """
@@ -58,6 +59,7 @@ class Check:
     problems: tuple[str, ...]
     unreadable: tuple[int, ...]
     unreached: tuple[Unreached, ...]
+    overlap: float
     components: tuple[Planned, ...]
     costs: tuple[Cost, ...]
     cores: int
@@ -122,6 +124,7 @@ def check(
         (*dataset.problems, *broken.values()),
         tuple(broken),
         tuple(_unreached(dataset, int(objects.image[n]), objects.box[n], best[n]) for n in missed),
+        settings.positive_overlap,
         _components(plan),
         tuple(estimate(plan)),
         cores or available_cores(),

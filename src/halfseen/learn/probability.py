@@ -135,7 +135,7 @@ def learn_calibration(
             halves.append(_learn_half(rest, dataset[held], model, settings, part))
         calibration = fit(Outcomes.stack([h.outcomes for h in halves]), len(model.components), how)
     except NotCalibrated as reason:
-        log.warning("%s is not calibrated: %s", model.label, reason)
+        log.warning("left out the calibration: %s", reason)
         run.report(1.0)
         return replace(model, calibration=None)
     test = some_images(dataset[folds[-1]], model.label, how.sparse)
@@ -324,7 +324,9 @@ def outcomes_of(
 def fit(found: Outcomes, components: int, how: CalibrateSettings) -> Calibration:
     """The calibration of so many components; NotCalibrated if too few detections are right."""
     if found.right.sum() < how.least_right:
-        raise NotCalibrated(f"fewer than {how.least_right} objects are found")
+        raise NotCalibrated(
+            f"models of half the images found fewer than {how.least_right} objects in the others"
+        )
     mean, deviation = found.evidence.mean(0), found.evidence.std(0)
     # Evidence that never varies must not weigh.
     scale = np.where(deviation > 1e-9, deviation, np.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from os import PathLike
@@ -22,6 +23,8 @@ from halfseen.model.mixture import Mixture
 if TYPE_CHECKING:
     from distributed import Client
 
+log = logging.getLogger(__name__)
+
 
 def train(
     dataset: Dataset,
@@ -39,6 +42,8 @@ def train(
     cluster      the address of a Dask scheduler, or a client: its workers read and mine the images,
                  which must be files that they see; the model is the same, to the byte
     on_progress  is called after every round of the detector, and as mask head and calibration go on
+                 settings.masks and settings.calibrate ask for these; what the data are too few for
+                 is left out, with a warning that says why
     save_to      a checkpoint file, rewritten whenever something is finished; with `resume` training
                  goes on from it and ends in the same model, to the byte, as if it had never stopped
     """
@@ -57,6 +62,11 @@ def train(
     model = fit_detector(dataset, label, plan.settings, run("detector"))
     if settings.with_head:
         model = learn_masks(dataset, model, settings.mask_head, settings.seed, run("mask head"))
+        if model.head is None:
+            log.warning(
+                "left out the mask head: a component has fewer than %d whole objects",
+                settings.mask_head.least_objects,
+            )
     if settings.calibrate:
         model = learn_calibration(dataset, model, plan.settings, run("calibration"))
     return model
