@@ -29,6 +29,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import cv2
 import dlib
@@ -37,10 +38,10 @@ from numpy.typing import NDArray
 
 import halfseen as hs
 from halfseen.data.dataset import Dataset
-from halfseen.detect import search as responses
 from halfseen.features.hog import Hog
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.model.mixture import Component, Mixture
+from halfseen.visibility.infer import solve
 
 cv2.setNumThreads(1)
 
@@ -134,17 +135,14 @@ def our_model(scenes: Dataset, image: Image) -> tuple[Mixture, int]:
 
 def windows_solved(model: Mixture, image: Image) -> int:
     """How many windows the bounds leave for exact visibility."""
-    solve, counts = responses.solve, [0]
+    counts = [0]
 
     def counting(problem: Any) -> Any:
         counts.append(len(problem[0]))
         return solve(problem)
 
-    responses.solve = counting
-    try:
+    with mock.patch("halfseen.detect.search.solve", counting):
         hs.Detector(model).candidates(image)
-    finally:
-        responses.solve = solve
     return sum(counts)
 
 
@@ -161,7 +159,8 @@ def opencv_search(scenes: Dataset) -> Callable[[Image], object]:
 
 def dlib_search(scenes: Dataset) -> Callable[[Image], object]:
     """Trained on the whole cars that its one window shape can match; no upsampling."""
-    chosen, boxes = [], []
+    chosen: list[Image] = []
+    boxes = []
     for truth, image in zip(scenes, pictures(scenes), strict=True):
         size = truth.box[:, 2:] - truth.box[:, :2]
         aspect, area = size[:, 0] / size[:, 1], size.prod(1)

@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--behind", type=int, default=BEHIND, help="scene of the first picture")
     parser.add_argument("--covered", type=int, default=COVERED, help="scene of the filmstrip")
     options = parser.parse_args()
-    models = {method: hs.load(model_file(method)) for method in METHODS}
+    models: dict[str, hs.Mixture] = {method: hs.load(model_file(method)) for method in METHODS}
 
     image = render_scene(SEED, options.behind, ("car",)).truth.source
     assert isinstance(image, np.ndarray)

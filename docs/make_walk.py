@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -76,15 +77,14 @@ class Walk:
             self.enter_kernel(kernel, calling_module(sys._getframe(1)))
             return compiled(kernel, *args, **named)
 
-        Dispatcher.__call__ = call
-        threading.setprofile(self.profile)
-        sys.setprofile(self.profile)
-        try:
-            yield
-        finally:
-            sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]
-            Dispatcher.__call__ = compiled
+        with mock.patch.object(Dispatcher, "__call__", call):
+            threading.setprofile(self.profile)
+            sys.setprofile(self.profile)
+            try:
+                yield
+            finally:
+                sys.setprofile(None)
+                threading.setprofile(None)
 
 
 def name_module(code: CodeType) -> str:

@@ -194,7 +194,7 @@ def tiny_settings(**changes: Any) -> TrainSettings:
     return TrainSettings(**(values | changes))
 
 
-def boxed(boxes: list[list[float]], label: str = "car", **flags: Any) -> GroundTruth:
+def boxed(boxes: Sequence[Sequence[float]], label: str = "car", **flags: Any) -> GroundTruth:
     """One image of noise of 120 x 90 pixels with these boxes."""
     pixels = np.random.default_rng(0).integers(0, 255, (90, 120, 3)).astype(np.uint8)
     return GroundTruth.make("noise", pixels, (90, 120), [label] * len(boxes), boxes, **flags)

@@ -47,7 +47,8 @@ def some_of(dataset: Dataset, label: str) -> Dataset:
     counts = np.array([len(whole_objects(dataset[i], label)) for i in order])
     enough = np.cumsum(counts) - counts < OBJECTS
     others = np.cumsum(counts == 0) <= OTHERS
-    return dataset[order[np.where(counts > 0, enough, others)]]
+    chosen: Dataset = dataset[order[np.where(counts > 0, enough, others)]]
+    return chosen
 
 
 def make_samples(options: argparse.Namespace) -> None:
@@ -77,7 +78,8 @@ def make_samples(options: argparse.Namespace) -> None:
 
 def groups(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The samples of every component to learn from, and those held out."""
-    learnt, held = [], []
+    learnt: list[dict[str, Any]] = []
+    held: list[dict[str, Any]] = []
     for path in sorted(folder.glob("*.safetensors")):
         tensors = load_file(path)
         for m in sorted({name.split(".")[0] for name in tensors}):
@@ -160,7 +162,7 @@ def learn(options: argparse.Namespace) -> None:
         fit = (weight * jnp.logaddexp(0, -network(p, x) * y)).sum() / weight.sum()
         return fit + DECAY * sum((v**2).sum() for v in p.values())
 
-    @jax.jit
+    @jax.jit  # type: ignore[untyped-decorator]
     def step(p: Any, m: Any, v: Any, t: Any, rate: Any, x: Any, y: Any, weight: Any) -> Any:
         value, g = jax.value_and_grad(loss)(p, x, y, weight)
         m = jax.tree.map(lambda a, b: 0.9 * a + 0.1 * b, m, g)

@@ -40,11 +40,12 @@ class KeptNet(Net):
 
     def __call__(self, level: Floats) -> Floats:
         digest = hashlib.sha1(f"{level.shape}{self.sha256}".encode())
-        digest.update(np.ascontiguousarray(level))
+        digest.update(level.tobytes())
         key = digest.hexdigest()
         path = Path(self.folder, key[:2], f"{key[2:]}.npy")
         if path.exists():
-            return np.load(path).astype(np.float32, copy=False)
+            kept: Floats = np.load(path).astype(np.float32, copy=False)
+            return kept
         blocks = super().__call__(level)
         content = BytesIO()
         np.save(content, blocks.astype(np.float16 if self.half else np.float32))

@@ -184,7 +184,8 @@ def natural(
         detector = Detector(model, name)  # type: ignore[arg-type]
         found = [detector.detect(test.image(i), THRESHOLD) for i in known]
         result[name] = real_masks(truths, found, match(truths, found, label))
-    detector, found, right = Detector(model, "head"), [], []
+    detector, found = Detector(model, "head"), []
+    right: list[tuple[int, int, int]] = []
     for k, i in enumerate(known):
         truth, image = test[i], test.image(i)
         mine = (truth.label == label) & ~truth.difficult & ~truth.crowd

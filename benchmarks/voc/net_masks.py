@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 from halfseen.data.voc import read_voc
-from halfseen.learn.masks.head import MaskSettings, learn_masks
+from halfseen.learn.masks.head import learn_masks
+from halfseen.learn.settings import MaskSettings
 from halfseen.model.store import load, save
 
 

@@ -76,11 +76,23 @@ def main() -> None:
     chosen = np.random.default_rng(0).permutation(len(ids))[: options.images]
     digest = hashlib.sha256(make_network_bytes()).hexdigest()
     names = {"network": f"{DEFAULT}.onnx", "projection": f"{DEFAULT}.safetensors"}
-    three = (np.reshape(np.float32(SAID[k]), (3, 1, 1)) for k in ("mean", "scale"))
     raw = Backbone(
-        DEFAULT, "", FOLDER, names["network"], digest, "image", "blocks", *three, 16, 4, 176,
-        LENGTH, np.eye(112, dtype=np.float32), np.zeros(112, np.float32),
-    )  # fmt: skip
+        name=DEFAULT,
+        sha256="",
+        folder=FOLDER,
+        network=names["network"],
+        network_sha256=digest,
+        input="image",
+        output="blocks",
+        mean=np.array(SAID["mean"], np.float32).reshape(3, 1, 1),
+        scale=np.array(SAID["scale"], np.float32).reshape(3, 1, 1),
+        stride=16,
+        before=4,
+        reach=176,
+        length=LENGTH,
+        projection=np.eye(112, dtype=np.float32),
+        offset=np.zeros(112, np.float32),
+    )
     parts = []
     for number in sorted(chosen):
         pixels = read_image(options.voc / "JPEGImages" / f"{ids[number]}.jpg").transpose(2, 0, 1)

@@ -83,7 +83,8 @@ def load(study: Study, label: str) -> list[Detections]:
 def reduced(half: Dataset, classes: Sequence[str]) -> Dataset:
     """The images with an object of the classes and an eighth of the others: enough to choose by."""
     shown = [bool(np.isin(truth.label, classes).any()) for truth in half]
-    return half[np.array(shown) | (np.arange(len(half)) % 8 == 0)]
+    kept: Dataset = half[np.array(shown) | (np.arange(len(half)) % 8 == 0)]
+    return kept
 
 
 def main() -> None:

@@ -38,12 +38,13 @@ def judge(fold: Study, label: str, method: str) -> dict[str, float]:
             ranks.append(chosen.rank)
         matches = match(fold.test, kept, label, rank=ranks)
         counted = matches.outcome != NEITHER
-        return weighted_ap(
+        found_ap: float = weighted_ap(
             matches.rank[counted],
             matches.outcome[counted] == TRUE,
             weight[matches.image[counted]],
             matches.positives,
         )
+        return found_ap
 
     return {"score": ap(None)} | {f"beta {beta:g}": ap({"beta": beta}) for beta in BETAS}
 

@@ -1,6 +1,7 @@
 """Windows of a level against explicit loops: responses, padding, bounds, exact scores."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from halfseen.model.mixture import Component
 from halfseen.visibility.infer import chain_bound, infer_visibility
 
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 # (rows, cols) of the template and of the level: odd, even, thin, single, larger than the level.
 CASES = [
     ((3, 4), (7, 9)), ((4, 3), (9, 7)), ((5, 5), (6, 11)), ((1, 1), (4, 3)), ((1, 6), (5, 8)),
@@ -35,7 +39,7 @@ def template(shape: tuple[int, int], seed: int = 1, channels: int = 5) -> Compon
     return Component(weights, -0.4, -0.05, 0.03, np.array([0.0, 0.0, shape[1], shape[0]]))
 
 
-def explicit(features: Floats, component: Component) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+def explicit(features: Floats, component: Component) -> tuple[Ints, Ints, Doubles, Bools]:
     """Of all places, row by row: y, x, the responses of the blocks, which blocks are outside."""
     height, width = features.shape[:2]
     rows, cols = component.shape
@@ -66,11 +70,25 @@ def in_order(windows: Windows) -> Windows:
     return Windows(*(getattr(windows, field)[order] for field in FIELDS))
 
 
-def assert_same(found: Windows, expected: Windows, **tolerance: float) -> None:
+def assert_same(
+    found: Windows, expected: Windows, *, rtol: float = 1e-7, atol: float = 0.0
+) -> None:
     found, expected = in_order(found), in_order(expected)
     for name in ("level", "y", "x", "flags", "outside"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    np.testing.assert_allclose(found.score, expected.score, **tolerance)
+    np.testing.assert_allclose(found.score, expected.score, rtol=rtol, atol=atol)
+
+
+def record_places(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The level and row at which each later call of `search_levels` begins."""
+    places: list[tuple[int, int]] = []
+
+    def search(*arguments: Any) -> Any:
+        places.append(arguments[-3:-1])
+        return search_levels(*arguments)
+
+    monkeypatch.setattr(responses, "search_levels", search)
+    return places
 
 
 def by_exact_scores(
@@ -86,9 +104,8 @@ def by_exact_scores(
     )
 
 
-def between(scores: NDArray, share: float) -> float:
-    """A threshold with this share of the scores below it, between two, so that rounding cannot
-    decide."""
+def between(scores: NDArray[np.floating[Any]], share: float) -> float:
+    """A threshold midway between two scores, with this share of the scores below it."""
     ranked = np.unique(scores.round(6))
     k = int(share * (len(ranked) - 1))
     return float(ranked[k] + ranked[k + 1]) / 2
@@ -96,7 +113,7 @@ def between(scores: NDArray, share: float) -> float:
 
 def every_window(
     features: Floats, component: Component, alpha: float, visibility: bool, most: int = 10**9
-) -> tuple[NDArray, NDArray, NDArray]:
+) -> tuple[Ints, Floats, Floats]:
     """(places, sums or bounds, blocks) of all windows, row by row; `most` at a time."""
     planes = Planes.of(features)
     weights = component.weights.reshape(-1, features.shape[2])
@@ -187,7 +204,7 @@ def test_windows_of_which_nothing_is_visible_may_be_left_out(
     features = level((12, 14), 18)
     component = replace(template((4, 5), 19), u=0.4)
     everything = find_windows(features, component, -np.inf, alpha, True)
-    seen = everything.flags.any((1, 2))
+    seen = np.asarray(everything.flags.any((1, 2)))
     assert 30 < seen.sum() < len(seen) - 10
     search = Search(component, -np.inf, alpha, True, most, blank=False)
     search.add(Planes.of(features))
@@ -254,10 +271,7 @@ def test_a_search_that_stops_and_goes_on_finds_the_same(
     few = find_windows(features, component, threshold, 0.05, visibility)
     assert 50 < len(few.y) < 500
     monkeypatch.setattr(responses, "WAITING_BYTES", 1 << 8)
-    calls = []
-    monkeypatch.setattr(
-        responses, "search_levels", lambda *a: calls.append(a[-3:-1]) or search_levels(*a)
-    )
+    calls = record_places(monkeypatch)
     found = find_windows(features, component, threshold, 0.05, visibility)
     assert len(calls) > 1
     assert calls == sorted(set(calls))
@@ -311,10 +325,7 @@ def test_two_sides_of_many_levels_are_the_same_in_parts(
     whole = search()
     assert all(len(windows.y) > 20 for windows in whole)
     monkeypatch.setattr(responses, "WAITING_BYTES", 1 << 8)
-    places = []
-    monkeypatch.setattr(
-        responses, "search_levels", lambda *a: places.append(a[-3:-1]) or search_levels(*a)
-    )
+    places = record_places(monkeypatch)
     for part, expected in zip(search(), whole, strict=True):
         assert_same(part, expected, atol=1e-5)
     assert {first for first, _ in places} >= {0, 1, 3}

@@ -22,7 +22,11 @@ class _Named:
         self.module, self.name = module, name
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[misc]  # Python's own in Python: it can be extended
+# Python's pickler that is written in Python: its `save` can be extended.
+PurePickler: Any = pickle._Pickler
+
+
+class _Pickler(PurePickler):  # type: ignore[misc]
     """Writes `_Named` as a global, storages as persistent ids, and tensors as torch does."""
 
     def persistent_id(self, obj: Any) -> Any:
@@ -46,7 +50,7 @@ def write(
 ) -> bytes:
     """A file of contiguous tensors; `strides` and `count` lie about them."""
     out = io.BytesIO()
-    described = OrderedDict()
+    described: OrderedDict[str, Any] = OrderedDict()
     for key, values in tensors.items():
         own = tuple(step // 4 for step in values.strides)
         storage = ("storage", _Named("torch", "FloatStorage"), key, "cpu", values.size, None)

@@ -41,8 +41,8 @@ def test_the_summary_counts_what_training_would_use() -> None:
 
 
 def test_boxes_out_of_reach_are_named_with_file_box_and_overlap() -> None:
-    large = [[10.0, 10, 70, 50], [30, 20, 100, 65]]
-    found = check(dataset(boxed([*large, [50.0, 40, 53, 42]])), "car", tiny_settings(), cores=1)
+    large = [[10, 10, 70, 50], [30, 20, 100, 65]]
+    found = check(dataset(boxed([*large, [50, 40, 53, 42]])), "car", tiny_settings(), cores=1)
     [missed] = found.unreached
     assert missed.box == (50, 40, 53, 42)
     assert missed.file == "noise"
@@ -62,9 +62,8 @@ def test_damaged_files_that_training_would_draw_next_are_found_too(tmp_path: Pat
     rest = scenes[[i not in found for i in range(len(scenes))]]
     for i in make_plan(rest, "car", settings).images:
         rest.image(i)
-    for name in ("masks", "calibrate"):
-        asked = replace(settings, **{name: True})
-        assert check(scenes, "car", asked, cores=1).unreadable == tuple(free)
+    for more in (replace(settings, masks=True), replace(settings, calibrate=True)):
+        assert check(scenes, "car", more, cores=1).unreadable == tuple(free)
 
 
 def test_unreadable_files_are_named_and_the_others_counted(tmp_path: Path) -> None:

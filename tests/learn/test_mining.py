@@ -51,7 +51,7 @@ def test_mining_finds_exactly_the_windows_that_the_objective_scores_high(model: 
     image = image_of(0, np.zeros((0, 4)))
     mined = mine(7, image, model, -1.0, 10**6, 0.3)
     objective = Objective(1.0, model.alpha, True, "free")
-    expected = {}
+    expected: dict[tuple[int, ...], float] = {}
     for (number, (features, _)), (m, component), mirrored in product(
         enumerate(image.levels), enumerate(model.components), (0, 1)
     ):

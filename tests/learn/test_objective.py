@@ -4,6 +4,7 @@ Problems here hold numbers with few binary digits (features in sixteenths, param
 so that every float32 sum in the objective is exact and differences of energies are too.
 """
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
@@ -20,19 +21,23 @@ from halfseen.learn.objective import (
     Objective,
     Parameters,
     Positives,
+    Truncation,
     Vector,
 )
 from halfseen.model.mixture import Component
 
 Problem = tuple[Parameters, list[Positives], list[Negatives]]
+# Weights (rows, cols, channels), bias, u and u_t of a component.
+Part = tuple[NDArray[np.float64], float, float, float]
+Bools = NDArray[np.bool_]
 
-SHAPES = ((2, 3, 4), (3, 2, 4), (4, 4, 4))
+Shapes = tuple[tuple[int, int, int], ...]
+SHAPES: Shapes = ((2, 3, 4), (3, 2, 4), (4, 4, 4))
 STEP = 2.0**-12
+TRUNCATIONS: tuple[Truncation, ...] = ("zero", "free", "tied")
 OPTIONS = [
     Objective(0.5, 0.125, visibility, truncation, smoothing)
-    for visibility, truncation, smoothing in product(
-        (False, True), ("zero", "free", "tied"), (0.0, 0.5)
-    )
+    for visibility, truncation, smoothing in product((False, True), TRUNCATIONS, (0.0, 0.5))
 ]
 
 
@@ -55,7 +60,7 @@ def windows(rng: np.random.Generator, count: int, shape: tuple[int, int, int]) -
     return Examples(features, outside)
 
 
-def random_problem(seed: int, count: int = 30, shapes: tuple = SHAPES) -> Problem:
+def random_problem(seed: int, count: int = 30, shapes: Shapes = SHAPES) -> Problem:
     """Positives with random flags; negatives whose places are shared among the components."""
     rng = np.random.default_rng(seed)
     positives, negatives = [], []
@@ -109,7 +114,7 @@ def slow_energy(options: Objective, vector: Vector, problem: Problem) -> float:
             u = 0.0
         parts.append((w.reshape(rows, cols, channels), b, u, u_t))
 
-    def score(part, features, outside, flags) -> float:
+    def score(part: Part, features: NDArray[np.float32], outside: Bools, flags: Bools) -> float:
         w, b, u, u_t = part
         total = b
         rows, cols = outside.shape
@@ -130,6 +135,7 @@ def slow_energy(options: Objective, vector: Vector, problem: Problem) -> float:
         return margin**2 / (2 * width) if margin < width else margin - width / 2
 
     best: dict[int, float] = {}
+    choices: Iterable[tuple[bool, ...]]
     for part, given, batch in zip(parts, positives, negatives, strict=True):
         for n in range(len(given.examples)):
             examples = given.examples
@@ -140,7 +146,7 @@ def slow_energy(options: Objective, vector: Vector, problem: Problem) -> float:
             inside = np.argwhere(~outside)
             choices = product((False, True), repeat=len(inside))
             if not options.visibility:
-                choices = iter([(True,) * len(inside)])
+                choices = [(True,) * len(inside)]
             for choice in choices:
                 flags = np.zeros(outside.shape, bool)
                 flags[tuple(inside.T)] = choice

@@ -7,6 +7,7 @@ from halfseen.detect.windows import place_boxes
 from halfseen.errors import TrainingError
 from halfseen.features.fhog import Fhog
 from halfseen.geometry import iou
+from halfseen.ground_truth import GroundTruth
 from halfseen.learn.positives import (
     average_box,
     choose_flips,
@@ -38,7 +39,9 @@ def test_difficult_objects_crowds_and_other_classes_are_no_positives() -> None:
         ([boxed([[10, 10, 60, 50]] * 3, difficult=[1, 1, 1])], "found 0 among 0"),
     ],
 )
-def test_too_few_whole_objects_are_refused_with_their_number(truths: list, found: str) -> None:
+def test_too_few_whole_objects_are_refused_with_their_number(
+    truths: list[GroundTruth], found: str
+) -> None:
     with pytest.raises(TrainingError, match=found):
         list_objects(dataset(*truths), "car")
 

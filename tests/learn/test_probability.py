@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,6 +37,7 @@ from halfseen.learn.probability import (
     outcomes_of_covered,
 )
 from halfseen.learn.settings import CalibrateSettings, MaskSettings, TrainSettings
+from halfseen.learn.trainer import fit_detector
 from halfseen.model.calibration import EVIDENCE, RISING, Calibration, CalibrationSettings
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
@@ -260,7 +262,11 @@ def test_shards_keep_probabilities(codec: ShardCodec) -> None:
     rows = records(found)
     dropped = [{**rows[0], "by": None, "overlap": 0.5}, {**rows[1], "by": 2, "overlap": 0.25}]
     record = {"image": "a.jpg", "width": 120, "height": 90, "detections": rows}
-    known = [record, {**record, "suppressed": dropped}, {"image": "b.jpg", "error": "torn"}]
+    known: list[dict[str, Any]] = [
+        record,
+        {**record, "suppressed": dropped},
+        {"image": "b.jpg", "error": "torn"},
+    ]
     assert codec.decode(codec.encode(known)) == known
 
 
@@ -398,7 +404,6 @@ def test_training_calibrates_on_images_that_the_halves_have_not_seen(
         return real(model, test, *rest)
 
     half: list[list[str]] = []
-    fit_detector = learning.fit_detector
 
     def note(data, *rest):  # type: ignore[no-untyped-def]
         half.append([truth.image for truth in data])

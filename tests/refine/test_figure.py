@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,14 +42,17 @@ def figure_of(
     image: NDArray[np.uint8], window: NDArray[np.float64], flags: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """The figure of one window, its own box; all that is visible if it is not believed."""
-    return figures(image, window[None], window[None], flags[None]).within(flags[None])[0]
+    found: NDArray[np.bool_] = figures(image, window[None], window[None], flags[None]).within(
+        flags[None]
+    )[0]
+    return found
 
 
-def detections(window: NDArray[np.float64], flags: tuple[NDArray[np.bool_], ...]) -> Detections:
+def detections(window: NDArray[np.float64], blocks: tuple[NDArray[Any], ...]) -> Detections:
     count = len(window)
     return Detections(
         np.arange(count, 0.0, -1), np.full(count, "car"), np.zeros(count, np.int64),
-        np.zeros(count, bool), window, window, window, flags, (100, 120),
+        np.zeros(count, bool), window, window, window, blocks, (100, 120),
     )  # fmt: skip
 
 
@@ -66,7 +70,7 @@ def off_centre(window: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[n
     """How far the centres of blocks are from the disc's, in its radius."""
     x = window[0] + (np.arange(shape[1]) + 0.5) * (window[2] - window[0]) / shape[1]
     y = window[1] + (np.arange(shape[0]) + 0.5) * (window[3] - window[1]) / shape[0]
-    return np.hypot(x - DISC[0], y[:, None] - DISC[1]) / DISC[2]
+    return np.asarray(np.hypot(x - DISC[0], y[:, None] - DISC[1]) / DISC[2])
 
 
 def slow_energy(
@@ -129,8 +133,10 @@ def slow_energy(
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_figures_are_the_best_of_all(seed: int, known: bool) -> None:
-    """Against every choice of a small grid's blocks: within the image and beyond, some hidden, with
-    what is typical of the first box's figure and without.
+    """Against every choice of a small grid's blocks.
+
+    Windows lie inside the image and beyond it, some blocks are hidden, and the typical figure of
+    the first box is known or not.
     """
     rng = np.random.default_rng(seed)
     x, y = rng.uniform(-15, 90, 2)

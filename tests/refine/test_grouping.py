@@ -69,11 +69,10 @@ def slowly(
         mean = x[..., 2:14].reshape(rows, cols, 4, 3).mean(2)
         out = np.zeros(h.shape)
         for i, j in np.ndindex(rows, cols):
-            away = ((mean - mean[i, j]) ** 2).sum(-1)
-            parts = [h[i, j]]
-            for weight in ((1 + away) ** -2, (1 + away) ** -8):
-                parts.append((h * weight[..., None]).sum((0, 1)) / weight.sum())
-            parts.append(h.mean((0, 1)))
+            distance = ((mean - mean[i, j]) ** 2).sum(-1)
+            near, nearer = (1 + distance) ** -2, (1 + distance) ** -8
+            means = [(h * w[..., None]).sum((0, 1)) / w.sum() for w in (near, nearer)]
+            parts = [h[i, j], *means, h.mean((0, 1))]
             out[i, j] = np.concatenate(parts) @ t[name] + t[f"{name}_bias"]
         return out
 

@@ -31,7 +31,7 @@ from halfseen.refine.kernels import (
     hidden_logits,
     lab,
 )
-from tests.builders import headless, mirrored_pairs, random_head, rewrite
+from tests.builders import Header, Tensors, headless, mirrored_pairs, random_head, rewrite
 
 
 def test_a_model_with_a_head_survives_the_file(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_model_with_a_head_survives_the_file(tmp_path: Path) -> None:
 def test_a_head_without_figures_loads_and_one_without_responses_does_not(
     tmp_path: Path, later: str
 ) -> None:
-    def forget(_: object, tensors: dict[str, object], which: tuple[int, ...] = (0, 1)) -> None:
+    def forget(_: Header, tensors: Tensors, which: tuple[int, ...] = (0, 1)) -> None:
         for i in which:
             del tensors[f"head.{later}.{i}"]
 
@@ -95,7 +95,7 @@ def test_a_strangers_head_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="alpha"):
         MaskHead(weights, bias, -1.0)
     with pytest.raises(ModelError, match="float16"):
-        MaskHead(tuple(w.astype(np.float32) for w in weights), bias, 1.0)  # type: ignore[arg-type]
+        MaskHead(tuple(w.astype(np.float32) for w in weights), bias, 1.0)
     with pytest.raises(ModelError, match="responses must be"):
         MaskHead(weights, bias, 1.0, response=bias[:1])
     for wrong in (np.float32("nan"), np.float32(1e30), np.float64(1)):

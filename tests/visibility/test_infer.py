@@ -56,7 +56,7 @@ def energy(
 
 
 def every_flags(rows: int, cols: int) -> NDArray[np.bool_]:
-    """(2^n, rows, cols)"""
+    """All flags of a grid, (2^n, rows, cols)."""
     states = np.arange(2 ** (rows * cols))[:, None] >> np.arange(rows * cols)
     return (states & 1).astype(bool).reshape(-1, rows, cols)
 

@@ -9,8 +9,9 @@ from halfseen.data.dataset import Dataset
 
 
 def split_folds(dataset: Dataset, label: str, folds: int, seed: int) -> list[NDArray[np.int64]]:
-    """The images of each fold, ascending; images with the class are spread evenly over the folds,
-    and so are the others.
+    """The images of each fold, ascending.
+
+    Images with the class are spread evenly over the folds, and so are the others.
     """
     random = np.random.default_rng(seed)
     has = np.array([bool((truth.label == label).any()) for truth in dataset])

@@ -25,7 +25,9 @@ def fit_logistic(
     rising: NDArray[np.bool_] | None = None,
     iterations: int | None = None,
 ) -> Doubles:
-    """Coefficients b (K,) and, last, the intercept c that minimise the convex energy
+    """Fit a ridge logistic regression: (K + 1,) coefficients b and, last, the intercept c.
+
+    They minimise the convex energy
 
         sum_n weight_n log(1 + exp(-s_n (x_n . b + c)))
             + ridge / 2 |b - b_0|^2 + intercept_ridge / 2 (c - c_0)^2

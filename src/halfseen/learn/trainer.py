@@ -1,5 +1,6 @@
-"""Training of a detector: start from whole objects, then alternate latent updates with mining and
-fitting (Eqn 5).
+"""Training of a detector (Eqn 5).
+
+Start from whole objects, then alternate latent updates with mining and fitting.
 """
 
 from __future__ import annotations

@@ -122,6 +122,14 @@ class MaskHead:
         if not self.response:
             zeros = tuple(np.zeros(bias.shape, np.float32) for bias in self.bias)
             object.__setattr__(self, "response", zeros)
+        if not 0 <= self.alpha < float("inf"):
+            raise ModelError(f"a mask head's alpha must be 0 or more, found {self.alpha}")
+        self._check_cutoff()
+        self._check_weights()
+        self._check_response()
+        self._check_figure()
+
+    def _check_cutoff(self) -> None:
         if len(self.cutoff) != len(self.weights):
             raise ModelError(
                 f"a mask head needs a cutoff for each of its {len(self.weights)} components, "
@@ -129,32 +137,13 @@ class MaskHead:
             )
         if not (np.abs(self.cutoff) <= LARGEST).all():
             raise ModelError(f"a mask head's cutoff is NaN or beyond {LARGEST:g}")
+
+    def _check_weights(self) -> None:
         if len(self.weights) != len(self.bias):
             raise ModelError(
                 f"a mask head needs a bias for each of its {len(self.weights)} components, "
                 f"found {len(self.bias)}"
             )
-        if not 0 <= self.alpha < float("inf"):
-            raise ModelError(f"a mask head's alpha must be 0 or more, found {self.alpha}")
-        if [r.shape for r in self.response] != [b.shape for b in self.bias]:
-            raise ModelError(
-                f"a mask head's responses must be {[b.shape for b in self.bias]}, "
-                f"found {[r.shape for r in self.response]}"
-            )
-        for response in self.response:
-            if response.dtype != np.float32 or not (np.abs(response) <= LARGEST).all():
-                raise ModelError(
-                    f"a mask head's responses must be float32 and at most {LARGEST:g}; "
-                    "train the model again"
-                )
-        if self.figure and [f.shape for f in self.figure] != [b.shape for b in self.bias]:
-            raise ModelError(
-                f"a mask head's figures must be {[b.shape for b in self.bias]}, "
-                f"found {[f.shape for f in self.figure]}"
-            )
-        for figure in self.figure:
-            if figure.dtype != np.float32 or not ((figure > 0) & (figure < 1)).all():
-                raise ModelError("a mask head's figures must be float32 and between 0 and 1")
         for weights, bias in zip(self.weights, self.bias, strict=True):
             if weights.ndim != 5 or weights.shape[2:4] != (SIDE, SIDE):
                 raise ModelError(
@@ -172,6 +161,29 @@ class MaskHead:
                 )
             if not (np.isfinite(weights).all() and np.isfinite(bias).all()):
                 raise ModelError("a mask head holds NaN or infinite values; train the model again")
+
+    def _check_response(self) -> None:
+        if [r.shape for r in self.response] != [b.shape for b in self.bias]:
+            raise ModelError(
+                f"a mask head's responses must be {[b.shape for b in self.bias]}, "
+                f"found {[r.shape for r in self.response]}"
+            )
+        for response in self.response:
+            if response.dtype != np.float32 or not (np.abs(response) <= LARGEST).all():
+                raise ModelError(
+                    f"a mask head's responses must be float32 and at most {LARGEST:g}; "
+                    "train the model again"
+                )
+
+    def _check_figure(self) -> None:
+        if self.figure and [f.shape for f in self.figure] != [b.shape for b in self.bias]:
+            raise ModelError(
+                f"a mask head's figures must be {[b.shape for b in self.bias]}, "
+                f"found {[f.shape for f in self.figure]}"
+            )
+        for figure in self.figure:
+            if figure.dtype != np.float32 or not ((figure > 0) & (figure < 1)).all():
+                raise ModelError("a mask head's figures must be float32 and between 0 and 1")
 
     def check(self, shapes: list[tuple[int, int, int]]) -> None:
         """ModelError unless it belongs to components of these (rows, cols, channels)."""

@@ -148,8 +148,11 @@ class Covering(Method):
     def _solve(
         self, candidates: Candidates, own: Indices
     ) -> tuple[Shapes, Solution, Indices, Floats]:
-        """What `own` cover and the best set of them; for each the place among the chosen ones that
-        it overlaps most, and by how much."""
+        """Find the best set of the candidates `own`.
+
+        Returns what they cover, the solution, and for each of them the place among the chosen ones
+        that it overlaps most, with that overlap.
+        """
         from halfseen.suppression.overlap_kernels import Graph, find_pairs, strongest
         from halfseen.suppression.solver.solve import Limits, maximise
 

@@ -90,8 +90,10 @@ def rasterise(
 
 @njit(cache=True, nogil=True)
 def rects_of_flags(flags: Bools, window: Floats) -> Floats:
-    """The rectangles of the True blocks of a grid that spans a window: runs of each row, and those
-    that are alike in rows below each other as one."""
+    """The rectangles of the True blocks of a grid that spans a window.
+
+    A rectangle is a run of a row; equal runs in rows below each other are one rectangle.
+    """
     rows, columns = flags.shape
     wide, high = (window[2] - window[0]) / columns, (window[3] - window[1]) / rows
     rects = np.empty((rows * (columns + 1) // 2, 4))

@@ -1,5 +1,7 @@
 """Learning the mask head from the boxes of drawn scenes."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -83,8 +85,10 @@ def test_responses_are_those_of_whole_objects() -> None:
 
 
 def test_the_head_finds_what_covers_an_object() -> None:
-    """Objects and textures that learning has not seen, in the windows in which the objects were
-    found before they were covered, and where they are found behind what covers them.
+    """Objects and textures are new to the head.
+
+    It is tried in the windows in which the objects were found before they were covered, and in
+    those in which they are found behind what covers them.
     """
     lessons = render_scenes(150, seed=31, classes=["car"])
     detector = hs.Detector(learn_masks(lessons, headless(), MaskSettings(windows=3000)))
@@ -111,7 +115,7 @@ def test_the_head_finds_what_covers_an_object() -> None:
     assert counts["whole"].false_hidden_share <= 0.08
 
 
-def framed(boxes: list[list[float]], labels: list[str]) -> Dataset:
+def framed(boxes: Sequence[Sequence[float]], labels: list[str]) -> Dataset:
     """Two pictures with these objects, the n-th of them of the colour 50 + 60 n."""
     truths = []
     for name in ("first", "second"):
@@ -257,8 +261,10 @@ def test_the_operating_point_is_where_the_settings_ask_for_it(grouping: bool) ->
 
 
 def test_typical_figures_are_learnt_from_colours_alone() -> None:
-    """An L in boxes whose blocks are of two colours, one more frequent in it and one around it: no
-    picture shows all of it, all together do, and what they show helps to see it in each."""
+    """An L in boxes whose blocks have two colours, one more frequent in it and one around it.
+
+    No picture shows all of it, all together do, and their mean helps to find it in each.
+    """
     settings = FigureSettings()
     rng = np.random.default_rng(0)
     shape = np.zeros((8, 12), bool)

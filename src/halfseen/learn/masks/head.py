@@ -134,8 +134,10 @@ def operating_point(samples: Samples, settings: MaskSettings, run: Run) -> float
 
 
 def entire(samples: Samples, settings: MaskSettings) -> Bools:
-    """(N,) the unmodified windows of objects that lie inside the image; those of all objects if
-    there are fewer than `least_objects`. An object that the border cuts looks hidden to the head.
+    """(N,) which windows are unmodified and show an object that lies inside the image.
+
+    If there are fewer than `least_objects`, all unmodified windows. An object that the border cuts
+    looks hidden to the head.
     """
     inside = samples.first & ~samples.outside.any((1, 2))
     return inside if inside.sum() >= settings.least_objects else samples.first

@@ -74,7 +74,9 @@ def covering_bound(p: Problem, state: State, cover: Floats, top: Floats) -> floa
 def lagrangian_bound(
     p: Problem, cliques: Cliques, node: Node, energy: float, best: float, iterations: int
 ) -> tuple[float, bool]:
-    """Lowers, over multipliers floor_a >= cover_a and share_q >= 0, the upper bound
+    """Lower an upper bound by subgradient steps; return it, and whether any candidate is FORCED.
+
+    Over multipliers floor_a >= cover_a and share_q >= 0 the bound is
 
         energy + sum_a w_a (floor_a - cover_a) + sum_q share_q
                + sum_{k FREE} (sum_a w_a (v_k - floor_a)+ - price - sum_{q of k} share_q)+
@@ -82,8 +84,7 @@ def lagrangian_bound(
     the dual of the linear relaxation with one constraint for each clique q of conflicts, by
     subgradient steps (Polyak's, towards the incumbent `best`) in the metric of blocks: w for floor,
     the mean weight of a clique's members (`scale`) for share. A FREE candidate is set OUT, or
-    FORCED, where the bound proves that every better solution has it so. Returns the bound, and
-    whether any is FORCED.
+    FORCED, where the bound proves that every better solution has it so.
     """
     state, cover, top, floor, share = node
     pieces, groups = len(p.weight), len(share)
