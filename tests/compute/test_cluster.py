@@ -122,7 +122,7 @@ def train_words(lessons: Path, out: Path, *more: str) -> list[str]:
     changed = ("blocks", "updates", "rounds", "mining_images", "stop", "per_image", "iterations",
                "store_bytes", "doubling")  # fmt: skip
     chosen = [word for k in changed for word in ("--set", f"{k}={getattr(settings, k)}")]
-    return ["train", str(lessons), "--class", "car", "-o", str(out), "-q", *chosen, *more]
+    return ["train", str(lessons), "--class", "car", "-o", str(out), "-q", "--fast", *chosen, *more]
 
 
 def test_results_come_in_order_and_errors_in_their_place(machines: Cluster) -> None:

@@ -22,6 +22,7 @@ import cloudpickle
 from distributed import Client, Future, KilledWorker
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from halfseen.compute.blas import one_blas_thread
 from halfseen.compute.tasks import Outcome, work_through
 from halfseen.errors import ClusterError
 
@@ -43,15 +44,13 @@ class _Work(WorkerPlugin):
         self.content = content
 
     def setup(self, worker: Any) -> None:
-        from threadpoolctl import threadpool_limits
-
         _functions[self.name] = pickle.loads(self.content)
-        # As on one machine: sums, and so results, must not depend on the number of threads.
-        self.limits = threadpool_limits(limits=1, user_api="blas")
+        self.limits = contextlib.ExitStack()
+        self.limits.enter_context(one_blas_thread())
 
     def teardown(self, worker: Any) -> None:
         _functions.pop(self.name, None)
-        self.limits.restore_original_limits()
+        self.limits.close()
 
 
 def _apply(name: str, items: bytes) -> bytes:

@@ -11,16 +11,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import lru_cache, partial
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from halfseen.compute.blas import one_blas_thread
 from halfseen.compute.tasks import in_order
 from halfseen.errors import SettingsError, install
 
 if TYPE_CHECKING:
     from distributed import Client
-    from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -106,14 +106,12 @@ def spread(
     Parts must not depend on the thread they run on. BLAS uses one thread for each call. The
     calling thread takes parts too: the memory that it has used before is at hand.
     """
-    if cores == 1:
-        yield lambda function, items: list(map(function, items))
-        return
-    with (
-        _blas().limit(limits=1, user_api="blas"),
-        ThreadPoolExecutor(cores - 1, thread_name_prefix="halfseen") as pool,
-    ):
-        yield partial(_share_out, pool, cores - 1)
+    with one_blas_thread():
+        if cores == 1:
+            yield lambda function, items: list(map(function, items))
+            return
+        with ThreadPoolExecutor(cores - 1, thread_name_prefix="halfseen") as pool:
+            yield partial(_share_out, pool, cores - 1)
 
 
 def _share_out(
@@ -152,15 +150,6 @@ def _share_out(
     for future in futures:
         future.result()
     return [results[number] for number in range(count)]
-
-
-@lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    """Return the BLAS libraries, looked up once: it takes as long as a small image."""
-    import scipy.linalg.cython_blas  # noqa: F401  (compiled products use it, and load it late)
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 def _check_cores(cores: int | None, cluster: object) -> None:
@@ -209,7 +198,7 @@ def _map(
     on_done: Callable[[int], None] | None,
 ) -> Iterator[Result]:
     run = _in_this_thread if cores == 1 else _on_threads
-    with _blas().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         yield from _counted(run(function, items, cores), on_done)
 
 

@@ -14,10 +14,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any
 
+from halfseen.compute.blas import one_blas_thread
 from halfseen.compute.tasks import Outcome, in_order, work_through
 from halfseen.errors import HalfseenError
 
@@ -25,6 +27,7 @@ CHUNK = 32  # items a task: a task costs about a tenth of a small image
 AHEAD = 4  # tasks for each process, finished ones that wait for an earlier one included
 
 _function: Callable[[Any], Any] | None = None  # in a worker
+_limits = ExitStack()  # in a worker, until its end
 
 
 def run_in_processes(
@@ -57,11 +60,10 @@ def run_in_processes(
 def _prepare_worker(function: Callable[[Any], Any], lifeline: Connection) -> None:
     """Set up a worker: it ignores Ctrl-C, which its parent handles, and ends with its parent."""
     global _function
-    from threadpoolctl import threadpool_limits
 
     _function = function
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threadpool_limits(limits=1, user_api="blas")
+    _limits.enter_context(one_blas_thread())
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
 
 

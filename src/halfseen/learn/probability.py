@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.compute.blas import one_blas_thread
 from halfseen.data.dataset import Dataset
 from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import SettingsError, TrainingError
@@ -32,7 +33,7 @@ from halfseen.learn.checkpoint import Saved
 from halfseen.learn.folds import all_but, split_folds
 from halfseen.learn.logistic import fit_logistic
 from halfseen.learn.masks.head import learn_masks
-from halfseen.learn.progress import Run, one_blas_thread
+from halfseen.learn.progress import Run
 from halfseen.learn.settings import CalibrateSettings, TrainSettings
 from halfseen.learn.trainer import fit_detector
 from halfseen.model.calibration import EVIDENCE, RISING, Calibration, CalibrationSettings

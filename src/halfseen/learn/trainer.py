@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from halfseen.compute.blas import one_blas_thread
 from halfseen.data.dataset import Dataset
 from halfseen.errors import TrainingError
 from halfseen.learn.checkpoint import Checkpoint, Saved
 from halfseen.learn.latent import Template
 from halfseen.learn.mining import Keys, Mined, NegativeStore
 from halfseen.learn.objective import U_T, B, Objective, Positives, U, Vector
-from halfseen.learn.progress import Run, one_blas_thread
+from halfseen.learn.progress import Run
 from halfseen.learn.settings import TrainSettings
 from halfseen.learn.state import Kept, Round, State, pack, unpack
 from halfseen.learn.training_set import TrainingSet

@@ -22,8 +22,8 @@ from fastapi.responses import JSONResponse
 from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
-from threadpoolctl import threadpool_limits
 
+from halfseen.compute.blas import one_blas_thread
 from halfseen.data.image import decode_image
 from halfseen.data.limits import LIMITS
 from halfseen.data.records import Record
@@ -133,7 +133,7 @@ def serve(
     """Serve the page until interrupted. Port 0 takes a free one; `on_ready` is given the URL."""
     # One thread of BLAS for each request: requests run in parallel, and more threads would only
     # wait for each other.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         compare(
             scene_pixels(0)[:96, :128], sets[0].models, LiveSettings()
         )  # compile before listening

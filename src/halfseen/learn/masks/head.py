@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.compute.blas import one_blas_thread
 from halfseen.data.dataset import Dataset
 from halfseen.learn.checkpoint import Saved
 from halfseen.learn.masks.fit import Floats, fit_blocks
 from halfseen.learn.masks.samples import COLLECTING, ObjectSamples, Samples, collect_samples
-from halfseen.learn.progress import Run, one_blas_thread
+from halfseen.learn.progress import Run
 from halfseen.learn.settings import MaskSettings
 from halfseen.model.grouping import shipped_grouping
 from halfseen.model.mask_head import REACH, FigureSettings, HiddenSettings, MaskHead
