@@ -247,16 +247,13 @@ def headless() -> Mixture:
 def random_head(model: Mixture, seed: int = 0) -> Mixture:
     """The model with a mask head of random numbers."""
     rng = np.random.default_rng(seed)
-    weights, bias, response, figure = [], [], [], []
+    weights, bias, figure = [], [], []
     for component in model.components:
         rows, cols, channels = component.weights.shape
         weights.append(rng.normal(size=(rows, cols, 3, 3, channels)).astype(np.float16))
         bias.append(rng.normal(size=(rows, cols)).astype(np.float32))
-        response.append(rng.normal(size=(rows, cols)).astype(np.float32))
         figure.append(rng.uniform(0.1, 0.9, size=(rows, cols)).astype(np.float32))
-    head = MaskHead(
-        tuple(weights), tuple(bias), 0.5, response=tuple(response), figure=tuple(figure)
-    )
+    head = MaskHead(tuple(weights), tuple(bias), 0.5, figure=tuple(figure))
     return replace(model, head=head)
 
 

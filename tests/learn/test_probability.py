@@ -23,7 +23,6 @@ from halfseen.evaluate.sweep import cover_objects
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import clip, iou, mirror
 from halfseen.learn import probability as learning
-from halfseen.learn.masks.head import learn_masks
 from halfseen.learn.probability import (
     Kept,
     NotCalibrated,
@@ -31,7 +30,6 @@ from halfseen.learn.probability import (
     coverable,
     false_alarms,
     fit,
-    keep,
     learn_scale,
     outcomes_of,
     outcomes_of_covered,
@@ -42,7 +40,6 @@ from halfseen.model.calibration import EVIDENCE, RISING, Calibration, Calibratio
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import save
-from halfseen.refine.hidden import EVIDENCE as COLUMN
 from halfseen.refine.probability import evidence, probabilities
 from halfseen.suppression import suppress
 from tests.builders import SHIPPED, boxed, rewrite, tiny_settings
@@ -119,9 +116,8 @@ def test_evidence_worked_by_hand() -> None:
         (flags,), (50, 100),
     )  # fmt: skip
     expected = [0.5, 0.5, 1 / 4, np.log(600 / 5000), 0.4]
-    one = replace(one, extra={COLUMN: np.array([-1.5])})
-    np.testing.assert_allclose(evidence(one, one, SETTINGS), [[*expected, -1.5]])
-    ranked = replace(one, score=np.array([7.0]), extra={**one.extra, "response": one.score})
+    np.testing.assert_allclose(evidence(one, one, SETTINGS), [expected])
+    ranked = replace(one, score=np.array([7.0]), extra={"response": one.score})
     np.testing.assert_array_equal(evidence(ranked, one, SETTINGS), evidence(one, one, SETTINGS))
     nothing = one[:0]
     assert evidence(nothing, nothing, SETTINGS).shape == (0, len(EVIDENCE))
@@ -206,14 +202,13 @@ def test_calibration_changes_nothing_else_and_does_not_depend_on_the_threshold(m
     np.testing.assert_array_equal(low.probability[: len(high)], high.probability)
 
 
-def test_other_flags_than_those_it_was_learnt_with_give_no_probability() -> None:
-    heads = [np.zeros((*c.weights.shape[:2], 3, 3, c.weights.shape[2]), np.float16)
-             for c in plain().components]  # fmt: skip
-    head = MaskHead(tuple(heads), tuple(h[..., 0, 0, 0].astype(np.float32) for h in heads), 0.0)
+def test_the_flags_do_not_change_the_probability() -> None:
     image = render_scenes(1, seed=5, classes=["car"]).image(0)
-    model = replace(calibrated(), head=head)
-    assert hs.Detector(model, "paper").detect(image, -2).probability is None
-    assert hs.Detector(model, "head").detect(image, -2).probability is not None
+    model = replace(calibrated(), head=constant_head(plain(), 1.0))
+    known = [hs.Detector(model, by).detect(image, -2) for by in ("head", "paper")]
+    assert any((a != b).any() for a, b in zip(*(k.visibility for k in known), strict=True))
+    assert known[0].probability is not None
+    np.testing.assert_array_equal(known[0].probability, known[1].probability)
 
 
 def constant_head(model: Mixture, logit: float) -> MaskHead:
@@ -329,13 +324,13 @@ def test_parts_are_joined_with_what_is_known_of_each() -> None:
 def test_a_component_without_detections_is_decided_like_the_others() -> None:
     rng = np.random.default_rng(1)
     known = rng.normal(size=(300, len(EVIDENCE)))
-    known[:, EVIDENCE.index("visible")] = 0.3
+    known[:, EVIDENCE.index("height")] = 0.3
     right = known[:, 0] + rng.normal(size=300) > 1
     found = Outcomes(np.zeros(300, np.int64), known, right, np.ones(300))
     calibration = fit(found, 2, HOW)
     own, other = (calibration.probability(np.full(300, m), known) for m in (0, 1))
     np.testing.assert_allclose(own, other, atol=0.05)
-    assert (calibration.weights[:, EVIDENCE.index("visible")] == 0).all()
+    assert (calibration.weights[:, EVIDENCE.index("height")] == 0).all()
     assert abs(own.sum() - right.sum()) < 0.05 * right.sum()
     with pytest.raises(NotCalibrated, match="fewer than 10 objects"):
         fit(replace(found, right=np.zeros(300, bool)), 2, HOW)
@@ -381,13 +376,9 @@ def test_scores_are_brought_to_those_it_was_learnt_from() -> None:
     moved = replace(some_calibration(), scale=0.5)
     same = replace(moved, scale=1.0)
     half = replace(found, score=-1 + 0.5 * (found.score + 1))
-    says = np.random.default_rng(2).normal(size=5)
-    # What is visible is a sum of responses, and is scaled as they are.
-    full = replace(found, extra={COLUMN: says})
-    halved = replace(half, extra={COLUMN: 0.5 * says - 0.5})
     np.testing.assert_allclose(
-        probabilities(replace(plain(), calibration=moved), full, found),
-        probabilities(replace(plain(), calibration=same), halved, half),
+        probabilities(replace(plain(), calibration=moved), found, found),
+        probabilities(replace(plain(), calibration=same), half, half),
         rtol=1e-12,
     )
 
@@ -435,77 +426,12 @@ def test_a_model_of_too_few_images_to_be_halved_is_not_lost() -> None:
     assert learning.learn_calibration(few, calibrated(), tiny_settings()).calibration is None
 
 
-def test_what_the_head_tells_changes_the_probability_and_nothing_else() -> None:
-    image = render_scenes(1, seed=5, classes=["car"]).image(0)
-    head = replace(constant_head(plain(), -1.0), response=responses(plain(), 0.5))
-    model = replace(calibrated(), head=head)
-    found = {}
-    for visible in (0.0, 1.0):
-        assert model.calibration is not None
-        weights = model.calibration.weights.copy()
-        weights[:, EVIDENCE.index("visible")] = visible
-        asked = replace(model, calibration=replace(model.calibration, weights=weights))
-        found[visible] = {
-            m: hs.Detector(asked).detect(image, -2, m) for m in ("greedy", "covering")
-        }
-        # The flags are all the same, so that covering keeps some of the same boxes.
-        by_greedy, by_covering = found[visible].values()
-        same = (by_greedy.full[:, None] == by_covering.full).all(2)
-        assert same.any()
-        for i, j in np.argwhere(same):
-            assert by_greedy.probability is not None
-            assert by_covering.probability is not None
-            assert by_greedy.probability[i] == pytest.approx(by_covering.probability[j])
-    without, with_ = found[0.0]["greedy"], found[1.0]["greedy"]
-    np.testing.assert_array_equal(without.score, with_.score)
-    assert without.probability is not None
-    assert with_.probability is not None
-    # What was told, scaled as scores are, is all that differs.
-    known = keep(hs.Detector(model), image).kept
-    known_at = {tuple(b): v for b, v in zip(known.full, known.extra[COLUMN], strict=True)}
-    compared = 0
-    for box, one, other in zip(with_.full, without.probability, with_.probability, strict=True):
-        if tuple(box) in known_at:
-            assert (other < one) == (scaled_about(known_at[tuple(box)], 0.8) < 0)
-            compared += 1
-    assert compared > 1
-
-
-def responses(model: Mixture, value: float) -> tuple[np.ndarray, ...]:
-    return tuple(np.full(c.weights.shape[:2], value, np.float32) for c in model.components)
-
-
-def scaled_about(visible: float, scale: float) -> float:
-    return -1 + scale * (visible + 1)
-
-
-def test_evidence_is_what_a_head_says_and_0_without_one() -> None:
-    image = render_scenes(1, seed=5, classes=["car"]).image(0)
-    without, with_ = (keep(hs.Detector(model), image) for model in (plain(), learnt_head()))
-    np.testing.assert_array_equal(without.kept.full, with_.kept.full)
-    column = EVIDENCE.index("visible")
-    assert (evidence(*without, SETTINGS)[:, column] == 0).all()
-    assert (evidence(*with_, SETTINGS)[:, column] != 0).all()
-    assert without.candidates.score.min() >= SETTINGS.margin
-
-
-@cache
-def learnt_head() -> Mixture:
+def test_a_mask_head_learnt_later_leaves_the_calibration() -> None:
     lessons = render_scenes(16, seed=31, classes=["car"])
-    return learn_masks(lessons, plain(), MaskSettings(windows=40, folds=2))
-
-
-def test_halves_without_a_head_do_not_calibrate_a_model_that_has_one(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = learnt_head()
-    scenes = render_scenes(40, seed=5, classes=["car"], size=(160, 214))
-    monkeypatch.setattr(learning, "fit_detector", lambda *_: plain())
-    monkeypatch.setattr(learning, "learn_masks", lambda _, half, *__: half)
-    result = learning.learn_calibration(scenes, model, tiny_settings())
-    assert result.calibration is None
-    assert result.head is model.head
-    assert "too few whole objects for a mask head" in caplog.text
+    model = hs.learn_masks(lessons, calibrated(), MaskSettings(windows=40, folds=2))
+    assert model.head is not None
+    assert model.calibration is not None
+    np.testing.assert_array_equal(model.calibration.weights, some_calibration().weights)
 
 
 def test_a_box_without_a_pixel_does_not_stop_the_calibration() -> None:
@@ -516,12 +442,6 @@ def test_a_box_without_a_pixel_does_not_stop_the_calibration() -> None:
     covered, mask = cover_objects(image, truth, "car", 0.4, textures, 0)
     assert mask.any()
     assert (covered != image).any()
-
-
-def test_a_head_of_an_earlier_version_must_be_learnt_again_before_it_is_calibrated() -> None:
-    old = replace(plain(), head=constant_head(plain(), 0.0))
-    with pytest.raises(SettingsError, match="earlier version: learn it again"):
-        learning.learn_calibration(render_scenes(4, seed=1, classes=["car"]), old)
 
 
 def test_only_images_without_the_class_cover_its_objects() -> None:

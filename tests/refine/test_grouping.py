@@ -212,7 +212,7 @@ def test_several_models_see_what_each_sees_alone(cores: int) -> None:
 @pytest.mark.parametrize("cutoff", ["12", {"1": 0, "2": 0}, ["1", "2"], [True, False], ""])
 def test_a_cutoff_that_is_no_list_of_numbers_is_refused(cutoff: object) -> None:
     tensors = {"head.weights.0": np.zeros((2, 2, 3, 3, 4), np.float16)}
-    tensors["head.bias.0"] = tensors["head.response.0"] = np.zeros((2, 2), np.float32)
+    tensors["head.bias.0"] = np.zeros((2, 2), np.float32)
     with pytest.raises(ModelError, match="must be a list of numbers"):
         _head({"alpha": 1.0, "cutoff": cutoff}, tensors, 1)
     fields = {"alpha": 1.0, "settings": {}, "figures": {}}

@@ -8,25 +8,17 @@ import numpy as np
 import pytest
 
 import halfseen as hs
-from halfseen.data.image import Pixels
 from halfseen.data.scenes import render_scenes
 from halfseen.detect import view as view_module
-from halfseen.detections import Detections
 from halfseen.errors import ModelError, SettingsError
 from halfseen.features.fhog import Fhog
-from halfseen.features.pyramid import PyramidSettings
-from halfseen.geometry import clip, mirror
+from halfseen.geometry import clip
 from halfseen.model.mask_head import FigureSettings, HiddenSettings, MaskHead
-from halfseen.model.mixture import Mixture
 from halfseen.refine.hidden import (
-    EVIDENCE,
-    HiddenBlocks,
     cut_hidden,
-    visible_evidence,
 )
 from halfseen.refine.kernels import (
     block_colours,
-    block_responses,
     contrast_edges,
     hidden_logits,
     lab,
@@ -40,33 +32,26 @@ def test_a_model_with_a_head_survives_the_file(tmp_path: Path) -> None:
     assert back is not None
     assert model is not None
     assert back.alpha == model.alpha
-    ours, theirs = ((*h.weights, *h.bias, *h.response, *h.figure) for h in (back, model))
+    ours, theirs = ((*h.weights, *h.bias, *h.figure) for h in (back, model))
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("later", ["response", "figure"])
-def test_a_head_without_figures_loads_and_one_without_responses_does_not(
-    tmp_path: Path, later: str
-) -> None:
+def test_a_head_without_figures_loads_and_one_with_some_of_them_does_not(tmp_path: Path) -> None:
     def forget(_: Header, tensors: Tensors, which: tuple[int, ...] = (0, 1)) -> None:
         for i in which:
-            del tensors[f"head.{later}.{i}"]
+            del tensors[f"head.figure.{i}"]
 
     path = tmp_path / "car.safetensors"
     hs.save(random_head(headless()), path)
     rewrite(path, forget)
-    if later == "response":
-        with pytest.raises(ModelError, match=r"tensor head\.response\.0 is missing"):
-            hs.load(path)
-    else:
-        head = hs.load(path).head
-        assert head is not None
-        assert head.figure == ()
-        assert len(hs.Detector(hs.load(path)).detect(render_scenes(1, seed=5).image(0), -2))
+    head = hs.load(path).head
+    assert head is not None
+    assert head.figure == ()
+    assert len(hs.Detector(hs.load(path)).detect(render_scenes(1, seed=5).image(0), -2))
     hs.save(random_head(headless()), path)
     rewrite(path, partial(forget, which=(1,)))
-    with pytest.raises(ModelError, match=rf"tensor head\.{later}\.1 is missing"):
+    with pytest.raises(ModelError, match=r"tensor head\.figure\.1 is missing"):
         hs.load(path)
 
 
@@ -96,11 +81,6 @@ def test_a_strangers_head_is_refused(tmp_path: Path) -> None:
         MaskHead(weights, bias, -1.0)
     with pytest.raises(ModelError, match="float16"):
         MaskHead(tuple(w.astype(np.float32) for w in weights), bias, 1.0)
-    with pytest.raises(ModelError, match="responses must be"):
-        MaskHead(weights, bias, 1.0, response=bias[:1])
-    for wrong in (np.float32("nan"), np.float32(1e30), np.float64(1)):
-        with pytest.raises(ModelError, match="responses must be float32 and at most"):
-            MaskHead(weights, bias, 1.0, response=tuple(b * wrong for b in bias))
     with pytest.raises(ModelError, match="figures must be"):
         MaskHead(weights, bias, 1.0, figure=model.head.figure[:1])
     for wrong in (np.float32("nan"), np.float32(0), np.float32(10), np.float64(1)):
@@ -222,80 +202,6 @@ def test_logits_against_a_plain_loop() -> None:
                 around = padded[y - 1 : y + 2, x - 1 : x + 2]
                 expected = bias[i, j] + (around * weights[i, j]).sum()
                 assert found[n, i, j] == pytest.approx(expected, abs=1e-4)
-
-
-def test_responses_against_a_plain_loop() -> None:
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(6, 7, 4)).astype(np.float32)
-    weights = rng.normal(size=(3, 2, 4)).astype(np.float32)
-    top, left = np.array([-1, 2, 4, -9]), np.array([0, 6, -2, 1])
-    found = block_responses(features, top, left, weights)
-    padded = np.pad(features, [(9, 9), (9, 9), (0, 0)])
-    for n in range(4):
-        for i in range(3):
-            for j in range(2):
-                expected = padded[9 + top[n] + i, 9 + left[n] + j] @ weights[i, j]
-                assert found[n, i, j] == pytest.approx(expected, abs=1e-5)
-
-
-def test_visible_evidence_against_a_plain_loop() -> None:
-    rng = np.random.default_rng(0)
-    judged, excess = rng.normal(size=(2, 5, 4, 3)).astype(np.float32)
-    outside = rng.random((5, 4, 3)) < 0.4
-    outside[4] = True
-    judged[1, 0, 0], outside[1, 0, 0] = 1e4, False
-    found = visible_evidence(judged, excess, outside)
-    for n in range(5):
-        total = 0.0
-        for i, j in np.ndindex(4, 3):
-            if not outside[n, i, j]:
-                seen = 1 / (1 + np.exp(min(float(judged[n, i, j]), 700)))
-                total += seen * float(excess[n, i, j])
-        assert found[n] == pytest.approx(total, rel=1e-6, abs=1e-9)
-
-
-def with_evidence(model: Mixture, image: Pixels) -> tuple[Detections, Detections]:
-    """What a search finds, and the same with blocks and evidence by the model's head."""
-    detector = hs.Detector(model)
-    view = detector.view(image)
-    found = detector.search(view)
-    return found, HiddenBlocks([model], lambda: 1, with_evidence=True)(view, found)
-
-
-def test_of_a_window_that_is_all_visible_the_evidence_is_the_score() -> None:
-    """h(x) is the sum of all responses and the bias, where no block is hidden or outside."""
-    model = random_head(headless())
-    assert model.head is not None
-    sure = tuple(np.full_like(bias, -100) for bias in model.head.bias)
-    zero = tuple(np.zeros_like(weights) for weights in model.head.weights)
-    head = replace(model.head, weights=zero, bias=sure)
-    image = render_scenes(1, seed=5, classes=["car"]).image(0)
-    paper, marked = with_evidence(replace(model, head=head), image)
-    compared = 0
-    for n in range(len(marked)):
-        assert marked.visibility[n].sum() >= paper.visibility[n].sum()
-        if paper.visibility[n].all():
-            m = int(marked.component[n])
-            responses = marked.extra[EVIDENCE][n] + head.response[m].sum()
-            score = responses + model.components[m].bias
-            assert marked.score[n] == pytest.approx(score, abs=1e-3)
-            compared += 1
-    assert compared >= 1
-
-
-def test_what_is_visible_says_the_same_in_a_mirrored_image() -> None:
-    model = replace(random_head(headless()), pyramid=PyramidSettings(2.0, 2.0))
-    image = render_scenes(1, seed=5, classes=["car"], size=(384, 512)).image(0)
-    here, there = (with_evidence(model, p)[1] for p in (image, image[:, ::-1].copy()))
-    ours, theirs = here.extra[EVIDENCE], there.extra[EVIDENCE]
-    compared = 0
-    for i, j in np.ndindex(len(here), len(there)):
-        same = np.abs(there.window[j] - mirror(here.window[i], 512)).max() < 1e-6
-        other = here.mirrored[i] != there.mirrored[j]
-        if same and other and here.component[i] == there.component[j]:
-            assert ours[i] == pytest.approx(theirs[j], rel=1e-3, abs=1e-3)
-            compared += 1
-    assert compared >= 1
 
 
 def test_the_head_of_a_mirror_image() -> None:

@@ -122,7 +122,7 @@ def _head_windows(plan: Plan) -> tuple[int, NDArray[np.bool_]]:
 
 def calibration_cost(plan: Plan) -> Cost:
     """A model of each fold's other images, and detections in the fold."""
-    settings, label = replace(plan.settings, calibrate=False), plan.label
+    settings, label = replace(plan.settings, masks=False, calibrate=False), plan.label
     how = settings.calibration
     folds = split_folds(plan.dataset, label, how.folds, settings.seed)
     seconds, memory, images = 0.0, 0, []

@@ -32,14 +32,12 @@ from halfseen.evaluate.voc_ap import NEITHER, TRUE, match
 from halfseen.learn.checkpoint import Saved
 from halfseen.learn.folds import all_but, split_folds
 from halfseen.learn.logistic import fit_logistic
-from halfseen.learn.masks.head import learn_masks
 from halfseen.learn.progress import Run
 from halfseen.learn.settings import CalibrateSettings, TrainSettings
 from halfseen.learn.trainer import fit_detector
 from halfseen.model.calibration import EVIDENCE, RISING, Calibration, CalibrationSettings
 from halfseen.model.mixture import Mixture
 from halfseen.refine.detector import Detector
-from halfseen.refine.hidden import HiddenBlocks
 from halfseen.refine.probability import evidence
 from halfseen.suppression import suppress
 
@@ -47,8 +45,8 @@ log = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 
-# About these shares of the work on one half: its detector, its mask head; then detections.
-DETECTOR, HEAD = 0.75, 0.9
+# About this share of the work on one half is its detector; then detections.
+DETECTOR = 0.8
 # What follows after the halves: detections of the model itself, then the end.
 HALVES, OWN = 0.95, 0.99
 
@@ -117,15 +115,9 @@ def learn_calibration(
     """
     run = run or Run()
     settings = replace(
-        settings or settings_of(model), method=model.method, masks=model.head is not None,
-        pyramid=model.pyramid, doubling=0.0,
-    )  # fmt: skip
+        settings or settings_of(model), method=model.method, pyramid=model.pyramid, doubling=0.0
+    )
     how = settings.calibration
-    if model.head is not None and not any(response.any() for response in model.head.response):
-        raise SettingsError(
-            f"the mask head of model {model.label!r} was learnt by an earlier version: learn it "
-            "again, with `learn_masks`"
-        )
     run.report(0.0)
     folds = split_folds(dataset, model.label, how.folds, settings.seed)
     halves = []
@@ -158,9 +150,6 @@ def _learn_half(
     step = run.part("detector", 0.0, DETECTOR)
     try:
         half = fit_detector(lessons, label, settings, step)
-        if settings.with_head:
-            step = run.part("mask head", DETECTOR, HEAD)
-            half = learn_masks(lessons, half, settings.mask_head, settings.seed, step)
     except (SettingsError, TrainingError) as error:
         raise NotCalibrated(f"half of the images: {error}") from None
     if len(half.components) != len(model.components):
@@ -168,11 +157,9 @@ def _learn_half(
             f"a model of {len(model.components)} components, but these settings make "
             f"{len(half.components)}: give those it was learnt with"
         )
-    if (half.head is None) != (model.head is None):
-        raise NotCalibrated("half of the images have too few whole objects for a mask head")
     test = some_images(held, label, how.sparse)
-    middle = (HEAD + 1) / 2
-    found = _detect(half, test, run, HEAD, middle)
+    middle = (DETECTOR + 1) / 2
+    found = _detect(half, test, run, DETECTOR, middle)
     covered, behind = _detect_covered(half, test, how, run, middle)
     parts = [
         outcomes_of(test.truths, found, label, how.sparse),
@@ -180,8 +167,7 @@ def _learn_half(
     ]
     alarms = false_alarms(test.truths, [part.kept for part in found], label, how.alarms)
     result = Half(Outcomes.stack(parts), alarms)
-    for name in ("detector", "mask head"):
-        run.checkpoint.drop(name)
+    run.checkpoint.drop("detector")
     run.checkpoint.put("found", result.pack())
     return result
 
@@ -232,14 +218,9 @@ def _detect_one_covered(detector: Detector, label: str, share: float, some: Data
 
 
 def keep(detector: Detector, image: NDArray[np.uint8]) -> Kept:
-    """What greedy suppression keeps in an image of a model's candidates, with its evidence."""
-    view = detector.view(image)
-    candidates = detector.search(view, CalibrationSettings().margin)
-    kept = candidates[suppress(candidates, "greedy").indices]
-    model = detector.models[0]
-    if model.head is not None:
-        kept = HiddenBlocks([model], lambda: 1, with_evidence=True)(view, kept)
-    return Kept(kept, candidates)
+    """What greedy suppression keeps in an image of a model's candidates."""
+    candidates = detector.candidates(image, CalibrationSettings().margin)
+    return Kept(candidates[suppress(candidates, "greedy").indices], candidates)
 
 
 def coverable(

@@ -273,7 +273,7 @@ class TrainSettings:
         if name == "net":
             net = cls(
                 descriptor="net", cell=16, pyramid=PyramidSettings(1.25, 2.0), doubling=0.0,
-                blocks=64, store_bytes=350 << 20,
+                blocks=64, components=3, store_bytes=350 << 20,
             )  # fmt: skip
             return replace(net, **changes)
         raise SettingsError(f"preset must be default, paper or net, found {name!r}")

@@ -1,4 +1,4 @@
-"""Logistic calibration: from a detection's score, mask and place to a probability."""
+"""Logistic calibration: from a detection's score and place to a probability."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from halfseen.errors import ModelError
 Floats = NDArray[np.float64]
 
 # What is known of a detection, in the order of the weights: see `refine.probability.evidence`.
-EVIDENCE = ("score", "agreement", "outside", "size", "height", "visible")
+EVIDENCE = ("score", "agreement", "outside", "size", "height")
 # Of these a detection can only profit, so that its probability rises with its score.
-RISING = ("score", "agreement", "visible")
+RISING = ("score", "agreement")
 # Beyond what any data could ask for; sums of such numbers are still numbers.
 LARGEST = 1e12
 

@@ -98,8 +98,6 @@ class MaskHead:
     cutoff    for each component the logit above which a block counts as hidden: the operating
               point; () for 0
     grouping  None if each block is decided for itself
-    response  for each component (rows, cols) float32: the mean of w_i . B_i over whole objects,
-              what a visible block should say for the object; () for 0
     figure    for each component (rows, cols) float32: the share of whole objects in which a block
               shows the object and not its background; () if that is not known
     settings  of finding hidden blocks
@@ -111,7 +109,6 @@ class MaskHead:
     alpha: float
     cutoff: tuple[float, ...] = ()
     grouping: Grouping | None = None
-    response: tuple[NDArray[np.float32], ...] = ()
     figure: tuple[NDArray[np.float32], ...] = ()
     settings: HiddenSettings = field(default_factory=HiddenSettings)
     figures: FigureSettings = field(default_factory=FigureSettings)
@@ -119,14 +116,10 @@ class MaskHead:
     def __post_init__(self) -> None:
         if not self.cutoff:
             object.__setattr__(self, "cutoff", (0.0,) * len(self.weights))
-        if not self.response:
-            zeros = tuple(np.zeros(bias.shape, np.float32) for bias in self.bias)
-            object.__setattr__(self, "response", zeros)
         if not 0 <= self.alpha < float("inf"):
             raise ModelError(f"a mask head's alpha must be 0 or more, found {self.alpha}")
         self._check_cutoff()
         self._check_weights()
-        self._check_response()
         self._check_figure()
 
     def _check_cutoff(self) -> None:
@@ -161,19 +154,6 @@ class MaskHead:
                 )
             if not (np.isfinite(weights).all() and np.isfinite(bias).all()):
                 raise ModelError("a mask head holds NaN or infinite values; train the model again")
-
-    def _check_response(self) -> None:
-        if [r.shape for r in self.response] != [b.shape for b in self.bias]:
-            raise ModelError(
-                f"a mask head's responses must be {[b.shape for b in self.bias]}, "
-                f"found {[r.shape for r in self.response]}"
-            )
-        for response in self.response:
-            if response.dtype != np.float32 or not (np.abs(response) <= LARGEST).all():
-                raise ModelError(
-                    f"a mask head's responses must be float32 and at most {LARGEST:g}; "
-                    "train the model again"
-                )
 
     def _check_figure(self) -> None:
         if self.figure and [f.shape for f in self.figure] != [b.shape for b in self.bias]:

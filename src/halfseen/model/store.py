@@ -68,7 +68,6 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
         for i, (weights, bias) in enumerate(zip(model.head.weights, model.head.bias, strict=True)):
             tensors[f"head.weights.{i}"] = np.ascontiguousarray(weights)
             tensors[f"head.bias.{i}"] = np.ascontiguousarray(bias)
-            tensors[f"head.response.{i}"] = np.ascontiguousarray(model.head.response[i])
         for i, figure in enumerate(model.head.figure):
             tensors[f"head.figure.{i}"] = np.ascontiguousarray(figure)
     if model.calibration is not None:
@@ -197,7 +196,7 @@ def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
 
 
 def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) -> MaskHead:
-    parts: dict[str, list[np.ndarray]] = {"weights": [], "bias": [], "response": []}
+    parts: dict[str, list[np.ndarray]] = {"weights": [], "bias": []}
     if any(name.startswith("head.figure.") for name in tensors):
         parts["figure"] = []
     for i in range(count):
@@ -223,7 +222,6 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
         float(fields["alpha"]),
         tuple(map(float, cutoff)),
         Grouping.of(grouping) if grouping else None,
-        tuple(parts["response"]),
         tuple(parts.get("figure", [])),
         HiddenSettings(**fields["settings"]),
         FigureSettings(**fields["figures"]),

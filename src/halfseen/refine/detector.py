@@ -48,15 +48,11 @@ class Detector(PaperDetector):
                     f"model {model.label!r} has no mask head; train it with masks, or ask for "
                     'visibility="paper"'
                 )
-        # A calibration was learnt with the blocks of its model's head.
         learnt = [
-            replace(model, head=None, calibration=None)
-            if visibility == "paper" and model.head is not None
-            else model
-            for model in self.models
+            replace(model, head=None) if visibility == "paper" else model for model in self.models
         ]
         calibrated = [model.calibration for model in learnt if model.calibration is not None]
-        self.hidden = HiddenBlocks(learnt, self.free_cores, bool(calibrated))
+        self.hidden = HiddenBlocks(learnt, self.free_cores)
         self.stages = []
         if any(model.head is not None for model in learnt):
             self.stages += [self.hidden, FigureGround(learnt, self.free_cores)]

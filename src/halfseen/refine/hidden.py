@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +19,6 @@ from halfseen.model.mixture import Mixture
 from halfseen.refine.grouping import group
 from halfseen.refine.kernels import (
     block_colours,
-    block_responses,
     contrast_edges,
     hidden_logits,
     lab,
@@ -29,10 +27,6 @@ from halfseen.visibility.infer import best_flags
 
 # Windows that are worked on at once, so that many candidates do not fill the memory.
 CHUNK = 1024
-# Logits beyond which a block is hidden, or visible, for certain.
-CERTAIN = 30.0
-EVIDENCE = "evidence"
-"""The extra column that this stage adds: `visible_evidence`, 0 where it was not computed."""
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -41,29 +35,25 @@ Bools = NDArray[np.bool_]
 class HiddenBlocks:
     """Stage: mark the blocks that are hidden by the mask head of each detection's model.
 
-    Rows of models without a head stay as they are. Adds the extra column `EVIDENCE`.
+    Rows of models without a head stay as they are.
 
-    models         of the detector
-    cores          tells among how many cores the work is shared out
-    with_evidence  whether to compute that column; else it is 0
+    models  of the detector
+    cores   tells among how many cores the work is shared out
     """
 
-    def __init__(
-        self, models: Sequence[Mixture], cores: Callable[[], int], with_evidence: bool
-    ) -> None:
+    def __init__(self, models: Sequence[Mixture], cores: Callable[[], int]) -> None:
         self._heads = [None if model.head is None else _Head(model) for model in models]
-        self._cores, self._with_evidence = cores, with_evidence
+        self._cores = cores
 
     def __call__(self, view: View, found: Detections) -> Detections:
         """The detections with blocks that are hidden, or visible, by their mask heads."""
-        blocks, evidence = list(found.blocks), np.zeros(len(found))
+        blocks = list(found.blocks)
 
         def mark(levels: Levels, features: dict[int, Floats], rows: NDArray[np.int64]) -> None:
             for some in self._alike(found, rows):
                 own = [self._heads[m] for m in found.model[some].tolist()]
                 heads = [head for head in own if head is not None]
-                grids, says = _mark(view, levels, features, found[some], heads, self._with_evidence)
-                evidence[some] = says
+                grids = _mark(view, levels, features, found[some], heads)
                 for n, grid in zip(some, grids, strict=True):
                     blocks[n] = grid
 
@@ -77,8 +67,7 @@ class HiddenBlocks:
                 for features in levels.portions(np.unique(level[rows]).tolist()):
                     here = rows[np.isin(level[rows], list(features))]
                     each(partial(mark, levels, features), parts_alike(found, here, self._cores()))
-        marked = found.with_blocks(blocks)
-        return replace(marked, extra={**found.extra, EVIDENCE: evidence})
+        return found.with_blocks(blocks)
 
     def _rows(self, found: Detections, levels: Levels) -> NDArray[np.int64]:
         """The detections of models with a head that share these levels, checked."""
@@ -113,12 +102,10 @@ class _Template(NamedTuple):
 
     weights  (rows, cols, 3, 3, channels) and
     bias     (rows, cols) of the head
-    own      (rows, cols, channels): the component's weights
     """
 
     weights: Floats
     bias: Floats
-    own: Floats
 
 
 class _Head:
@@ -129,10 +116,9 @@ class _Head:
         self.model, self.head = model, model.head
         self.templates = {
             (index, mirrored): _Template(
-                *model.head.template(index, model.descriptor.mirror if mirrored else None),
-                component.weights.astype(np.float32),
+                *model.head.template(index, model.descriptor.mirror if mirrored else None)
             )
-            for index, mirrored, component in model.templates()
+            for index, mirrored, _ in model.templates()
         }
         # Most heads hold the same network, and windows of all of them are worked on at once.
         network = model.head.grouping
@@ -173,14 +159,12 @@ def _mark(
     features: dict[int, Floats],
     found: Detections,
     heads: Sequence[_Head],
-    with_evidence: bool,
-) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Block grids (N, rows, cols) and evidence (N,) of detections alike, each with its head."""
+) -> NDArray[np.uint8]:
+    """Block grids (N, rows, cols) of detections alike, each with its head."""
     shape = found.blocks[0].shape
     level = _nearest(levels, found, np.arange(len(found)))
     top, left = levels.first_blocks(found.window, level)
     logits = np.empty((len(found), *shape), np.float32)
-    excess = np.zeros_like(logits)
     same: dict[Any, list[int]] = {}
     keys = zip(found.component.tolist(), found.mirrored.tolist(), level.tolist(), strict=True)
     for n, (head, key) in enumerate(zip(heads, keys, strict=True)):
@@ -192,9 +176,6 @@ def _mark(
         side = np.s_[:, :, :: -1 if mirrored else 1]
         windows = features[k], top[rows], left[rows]
         logits[rows] = hidden_logits(*windows, template.weights, template.bias)[side]
-        if with_evidence:
-            responses = block_responses(*windows, template.own)[side]
-            excess[rows] = responses - head.head.response[component]
     sizes = np.array([features[k].shape[:2] for k in level.tolist()])
     outside = find_outside(top + (shape[0] + 1) // 2, left + (shape[1] + 1) // 2, sizes, *shape)
     turned = np.flatnonzero(found.mirrored)
@@ -204,14 +185,11 @@ def _mark(
     cutoffs = [h.head.cutoff[m] for h, m in zip(heads, found.component.tolist(), strict=True)]
     logits = grouped_logits(heads[0].head, logits, quarters, outside)
     logits -= np.array(cutoffs, np.float32)[:, None, None]
-    evidence = np.zeros(len(found))
-    if with_evidence:
-        evidence = visible_evidence(logits, excess, outside)
     alpha = np.array([h.head.alpha for h in heads], np.float32)
     visible = cut_hidden(logits, quarters, outside, alpha, heads[0].head.settings.contrast)
     _turn(visible, turned)
     _turn(outside, turned)
-    return as_blocks(visible, outside), evidence
+    return as_blocks(visible, outside)
 
 
 def _turn(grids: NDArray[Any], which: NDArray[np.int64]) -> None:
@@ -227,17 +205,6 @@ def grouped_logits(head: MaskHead, logits: Floats, quarters: Floats, outside: Bo
     if head.grouping is None:
         return logits
     return group(head.grouping, logits, quarters, outside, head.settings)
-
-
-def visible_evidence(logits: Floats, excess: Floats, outside: Bools) -> NDArray[np.float64]:
-    """(N,) what the blocks of windows say for the object, each as far as it is visible.
-
-    logits   (N, rows, cols) of being hidden
-    excess   how much more they respond than the same blocks of whole objects do
-    """
-    hidden = np.clip(logits, -CERTAIN, CERTAIN).astype(np.float64)
-    visible = ~outside / (1 + np.exp(hidden))
-    return np.asarray((visible * excess).sum((1, 2)))
 
 
 def cut_hidden(

@@ -59,22 +59,6 @@ def hidden_logits(
     return out
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def block_responses(features: Floats, top: Places, left: Places, weights: Floats) -> Floats:
-    """(N, rows, cols): weights_i . block i of N windows of a level; 0 for a block beyond it."""
-    height, width, channels = features.shape
-    rows, cols = weights.shape[:2]
-    out = np.zeros((len(top), rows, cols), np.float32)
-    for n in range(len(top)):
-        for i in range(max(-top[n], 0), min(rows, height - top[n])):
-            for j in range(max(-left[n], 0), min(cols, width - left[n])):
-                total = np.float32(0)
-                for c in range(channels):
-                    total += features[top[n] + i, left[n] + j, c] * weights[i, j, c]
-                out[n, i, j] = total
-    return out
-
-
 @njit(cache=True, nogil=True)
 def block_colours(
     image: NDArray[np.uint8], windows: NDArray[np.float64], rows: int, cols: int

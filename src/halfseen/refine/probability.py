@@ -13,7 +13,6 @@ from halfseen.detections import Detections
 from halfseen.geometry import area, clip, iou
 from halfseen.model.calibration import CalibrationSettings
 from halfseen.model.mixture import Mixture
-from halfseen.refine.hidden import EVIDENCE
 
 Floats = NDArray[np.float64]
 
@@ -44,12 +43,7 @@ def probabilities(model: Mixture, found: Detections, candidates: Detections) -> 
     def scaled(values: Floats) -> Floats:
         return settings.margin + calibration.scale * (values - settings.margin)
 
-    # Evidence is a sum of responses, as scores are, and is scaled with them, about the same margin:
-    # that of whole objects is 0, and their scores are not far from it.
-    extra = dict(found.extra)
-    extra["response"] = scaled(responses_of(found))
-    extra[EVIDENCE] = scaled(np.asarray(extra.get(EVIDENCE, np.zeros(len(found)))))
-    found = replace(found, extra=extra)
+    found = replace(found, extra={**found.extra, "response": scaled(responses_of(found))})
     candidates = replace(candidates, score=scaled(candidates.score), extra={})
     return calibration.probability(found.component, evidence(found, candidates, settings))
 
@@ -60,15 +54,13 @@ def responses_of(found: Detections) -> Floats:
 
 
 def evidence(found: Detections, candidates: Detections, settings: CalibrationSettings) -> Floats:
-    """(N, 6) of detections of one model, among all its candidates of the image.
+    """(N, 5) of detections of one model, among all its candidates of the image.
 
     score      h(x)
     agreement  log sum exp(beta score) / beta over the detection and the others that agree with it
     outside    share of the window that lies outside the image
     size       log of the share of the image that the box covers
     height     of the box's centre in the image, from 0 (top) to 1
-    visible    how much more its blocks say for the object than those of whole objects do, each as
-               far as the mask head holds it for visible (`hidden.visible_evidence`); 0 without one
 
     All of them are the same in the mirrored image.
     """
@@ -81,7 +73,6 @@ def evidence(found: Detections, candidates: Detections, settings: CalibrationSet
             1 - area(clip(found.window, found.size)) / window,
             np.log(np.maximum(area(boxes), 1.0) / (height * width)),
             (boxes[:, 1] + boxes[:, 3]) / (2 * height),
-            found.extra.get(EVIDENCE, np.zeros(len(found))),
         ]
     )
 

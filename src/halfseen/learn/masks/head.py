@@ -16,7 +16,7 @@ from halfseen.learn.masks.samples import COLLECTING, ObjectSamples, Samples, col
 from halfseen.learn.progress import Run
 from halfseen.learn.settings import MaskSettings
 from halfseen.model.grouping import shipped_grouping
-from halfseen.model.mask_head import REACH, FigureSettings, HiddenSettings, MaskHead
+from halfseen.model.mask_head import FigureSettings, HiddenSettings, MaskHead
 from halfseen.model.mixture import Mixture
 from halfseen.refine.figure import Surroundings, cut_figures
 from halfseen.refine.grouping import group
@@ -32,7 +32,6 @@ class ComponentHead(NamedTuple):
 
     weights: NDArray[np.float16]
     bias: Floats
-    response: Floats
     figure: Floats
     cutoff: float
 
@@ -40,7 +39,7 @@ class ComponentHead(NamedTuple):
         """As a checkpoint keeps it."""
         return Saved(
             {"cutoff": self.cutoff},
-            {name: getattr(self, name) for name in ("weights", "bias", "response", "figure")},
+            {name: getattr(self, name) for name in ("weights", "bias", "figure")},
         )
 
     @classmethod
@@ -59,8 +58,7 @@ def learn_masks(
     """The model with a mask head, learnt from the whole objects of its class in the dataset.
 
     Textures and other objects are pasted over them, so that the hidden blocks are known without any
-    mask label. A model with too few whole objects for a component comes back without a head. A
-    calibration is dropped: it knows other flags.
+    mask label. A model with too few whole objects for a component comes back without a head.
     """
     settings, run = settings or MaskSettings(), run or Run()
     run.report(0.0)
@@ -72,26 +70,24 @@ def learn_masks(
             parts[part.component].append(part)
         if min(map(len, parts)) < settings.least_objects:
             run.report(1.0)
-            return replace(model, head=None, calibration=None)
+            return replace(model, head=None)
         share = (1 - COLLECTING) / len(names)
-        for m, component in enumerate(model.components):
+        for m in range(len(model.components)):
             if heads[m] is None:
                 first = COLLECTING + m * share
                 step = run.part(names[m], first, first + share)
-                learnt = _learn_component(parts[m], component.weights, settings, step)
+                learnt = _learn_component(parts[m], settings, step)
                 run.checkpoint.put(names[m], learnt.pack())
                 heads[m] = learnt
     run.report(1.0)
-    weights, bias, response, figure, cutoff = zip(*(h for h in heads if h is not None), strict=True)
+    weights, bias, figure, cutoff = zip(*(h for h in heads if h is not None), strict=True)
     grouping = shipped_grouping() if settings.grouping else None
-    head = MaskHead(weights, bias, settings.alpha, cutoff, grouping, response, figure)
-    return replace(model, head=head, calibration=None)
+    head = MaskHead(weights, bias, settings.alpha, cutoff, grouping, figure)
+    return replace(model, head=head)
 
 
-def _learn_component(
-    parts: list[ObjectSamples], weights: Floats, settings: MaskSettings, run: Run
-) -> ComponentHead:
-    """The head of one component of these weights, from the samples of its objects."""
+def _learn_component(parts: list[ObjectSamples], settings: MaskSettings, run: Run) -> ComponentHead:
+    """The head of one component, from the samples of its objects."""
     samples = Samples.stack([part.samples for part in parts])
     # One of each object, as the first samples are.
     around = Surroundings(
@@ -104,7 +100,6 @@ def _learn_component(
     return ComponentHead(
         fitted.weights.astype(np.float16),
         fitted.bias.astype(np.float32),
-        mean_response(samples[samples.first], weights),
         typical_figure(whole, settings),
         operating_point(samples, settings, run),
     )
@@ -160,14 +155,6 @@ def typical_figure(around: Surroundings, settings: MaskSettings) -> Floats:
         share = (grids.sum(0) + doubt / 2) / (len(grids) + doubt)
         typical = np.broadcast_to(share.astype(np.float32), flags.shape)
     return np.asarray(share, np.float32)
-
-
-def mean_response(whole: Samples, weights: Floats) -> Floats:
-    """(rows, cols): the mean of w_i . B_i over windows of whole objects, where they are inside."""
-    blocks = whole.features[:, REACH:-REACH, REACH:-REACH].astype(np.float32)
-    inside = ~whole.outside
-    total = ((blocks * weights).sum(-1) * inside).sum(0)
-    return np.asarray(total / np.maximum(inside.sum(0), 1), np.float32)
 
 
 def held_out(

@@ -1,0 +1,81 @@
+"""Compares settings of training on network blocks: learnt on half of train, tested on the other.
+
+    python benchmarks/voc/choose_net.py VOC OUT --ids train.txt --features features --class car
+        --try "" --try components=3 --try "blocks=100 regularisation=3.0"
+
+Each `--try` changes some settings of the preset `net`; "" is the preset. A model of each class is
+learnt on the first half of the images, drawn with seed 0, and searches those of the second that
+show the class, and as many again that do not. The AP of such a part is higher than on all images:
+compare within the table only. OUT keeps what is finished. The last line printed is JSON.
+"""
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from kept_features import KeptNet
+
+from halfseen.data.dataset import Dataset
+from halfseen.data.files import write_atomically
+from halfseen.data.voc import read_voc
+from halfseen.evaluate.voc_ap import average_precision
+from halfseen.features.descriptor import register
+from halfseen.learn.folds import split_folds
+from halfseen.learn.settings import TrainSettings
+from halfseen.learn.trainer import fit_detector
+from halfseen.refine.detector import Detector
+
+
+def number(text: str) -> float | int | bool:
+    """The value of a setting, as Python would write it."""
+    value: Any = json.loads(text)
+    assert isinstance(value, (float, int, bool))
+    return value
+
+
+def compare(dataset: Dataset, label: str, settings: TrainSettings) -> float:
+    """The AP of a model of the first half in images of the second."""
+    first, second = split_folds(dataset, label, 2, 0)
+    shown = np.array([bool((truth.label == label).any()) for truth in dataset[second]])
+    rng = np.random.default_rng(0)
+    others = rng.permutation(np.flatnonzero(~shown))[: max(int(shown.sum()), 300)]
+    test = dataset[second[np.sort(np.concatenate([np.flatnonzero(shown), others]))]]
+    detector = Detector(fit_detector(dataset[first], label, settings), cores=1)
+    found = [detector.detect(test.image(n)) for n in range(len(test))]
+    return 100 * average_precision(test.truths, found, label).ap
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("voc", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--ids", type=Path, required=True)
+    parser.add_argument("--features", type=Path, required=True)
+    parser.add_argument("--class", dest="labels", action="append", required=True)
+    parser.add_argument("--try", dest="tries", action="append", required=True)
+    options = parser.parse_args()
+    register("net", partial(KeptNet, folder=str(options.features)))
+    dataset = read_voc(options.voc, str(options.ids))
+    options.out.mkdir(parents=True, exist_ok=True)
+    table: dict[str, dict[str, float]] = {}
+    for label in options.labels:
+        for text in options.tries:
+            path = options.out / f"{label} {text or 'preset'}.json"
+            if not path.exists():
+                pairs = (word.partition("=") for word in text.split())
+                settings = TrainSettings.preset("net", **{k: number(v) for k, _, v in pairs})
+                write_atomically(path, json.dumps(compare(dataset, label, settings)).encode())
+            ap = json.loads(path.read_text())
+            table.setdefault(text or "preset", {})[label] = ap
+            print(f"{label:12} {text or 'preset':30} {ap:5.1f}", flush=True)
+    for text, row in table.items():
+        row["mean"] = float(np.mean(list(row.values())))
+        print(f"{'mean':12} {text:30} {row['mean']:5.1f}")
+    print(json.dumps(table))
+
+
+if __name__ == "__main__":
+    main()
