@@ -139,7 +139,8 @@ def _search_level(
     scratch = np.zeros((sides, cols + 1, lanes), np.float32)
     total = np.zeros((sides, lanes), np.float32)
     weight = np.zeros(lanes + cols, np.float32)
-    weight[(cols + 1) // 2 : (cols + 1) // 2 + width] = 2 * alpha
+    for x in range((cols + 1) // 2, (cols + 1) // 2 + width):
+        weight[x] = 2 * alpha
     columns = np.zeros(lanes, np.float32)  # of each place's window, inside the level
     for x in range(width + 1):
         columns[x] = inside(x, cols, width)
@@ -200,7 +201,10 @@ def _any_reaches(
 def _grown(array: NDArray[Any]) -> NDArray[Any]:
     """A copy with twice the room."""
     more = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
-    more[: len(array)] = array
+    # One by one: an assignment of slices takes seconds to compile.
+    before, after = array.reshape(-1), more.reshape(-1)
+    for i in range(len(before)):
+        after[i] = before[i]
     return more
 
 

@@ -177,10 +177,11 @@ def felzenszwalb_channels(hist: Floats, clip: float, epsilon: float, out: Floats
                 both = hist[r, c, k] + hist[r, c, k + count]
                 total += both * both
             energy[r + 1, c + 1] = total
-    energy[0, 1:-1] = energy[1, 1:-1]
-    energy[-1, 1:-1] = energy[-2, 1:-1]
-    energy[:, 0] = energy[:, 1]
-    energy[:, -1] = energy[:, -2]
+    # One by one: an assignment of slices takes seconds to compile.
+    for c in range(1, cols + 1):
+        energy[0, c], energy[rows + 1, c] = energy[1, c], energy[rows, c]
+    for r in range(rows + 2):
+        energy[r, 0], energy[r, cols + 1] = energy[r, 1], energy[r, cols]
     limit, tiny = np.float32(clip), np.float32(epsilon)
     half = np.float32(0.5)
     scale = np.empty(4, np.float32)

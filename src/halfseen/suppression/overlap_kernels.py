@@ -330,5 +330,6 @@ def find_pairs(s: Shapes, measure: int, limit: float) -> tuple[Ints, Ints]:
 def doubled(array: Ints) -> Ints:
     """A copy with room for twice as many."""
     wider = np.empty(2 * len(array), np.int64)
-    wider[: len(array)] = array
+    for i in range(len(array)):
+        wider[i] = array[i]
     return wider
