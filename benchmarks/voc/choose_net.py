@@ -7,26 +7,64 @@ Each `--try` changes some settings of the preset `net`; "" is the preset. A mode
 learnt on the first half of the images, drawn with seed 0, and searches those of the second that
 show the class, and as many again that do not. The AP of such a part is higher than on all images:
 compare within the table only. OUT keeps what is finished. The last line printed is JSON.
+
+Two more words are ways to treat mirror images: `mirror=average` averages the blocks of a level with
+those of its mirror image, `mirror=flip` learns from mirrored images too, without components' mirror
+images.
 """
 
 import argparse
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from kept_features import KeptNet
+from numpy.typing import NDArray
 
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import write_atomically
 from halfseen.data.voc import read_voc
 from halfseen.evaluate.voc_ap import average_precision
 from halfseen.features.descriptor import register
+from halfseen.geometry import mirror
 from halfseen.learn.folds import split_folds
 from halfseen.learn.settings import TrainSettings
 from halfseen.learn.trainer import fit_detector
 from halfseen.refine.detector import Detector
+
+
+class AveragedNet(KeptNet):
+    """Blocks that are the mean of a level's and of its mirror image's, put back in place."""
+
+    def __call__(self, level: NDArray[np.float32]) -> NDArray[np.float32]:
+        pad = -level.shape[2] % self.cell
+        level = np.pad(level, [(0, 0), (0, 0), (0, pad)], "edge")
+        there = super().__call__(np.ascontiguousarray(level[:, :, ::-1]))
+        mean = (super().__call__(level) + there[:, ::-1]) / 2
+        size = np.linalg.norm(mean, axis=2, keepdims=True)
+        blocks: NDArray[np.float32] = mean * (self._found.length / np.maximum(size, 1e-6))
+        return blocks
+
+
+def with_mirrored(dataset: Dataset, label: str) -> Dataset:
+    """The images, and those that show the class once more, mirrored."""
+    more = []
+    for i, truth in enumerate(dataset):
+        if (truth.label == label).any():
+            width = truth.size[1]
+            turned = replace(
+                truth,
+                image=f"{truth.image} mirrored",
+                source=np.ascontiguousarray(dataset.image(i)[:, ::-1]),
+                box=mirror(truth.box, width),
+                full=mirror(truth.full, width),
+                read_mask=None,
+            )
+            more.append(turned)
+    return replace(dataset, truths=(*dataset.truths, *more))
 
 
 def number(text: str) -> float | int | bool:
@@ -36,14 +74,19 @@ def number(text: str) -> float | int | bool:
     return value
 
 
-def compare(dataset: Dataset, label: str, settings: TrainSettings) -> float:
+def compare(dataset: Dataset, label: str, settings: TrainSettings, turned: str) -> float:
     """The AP of a model of the first half in images of the second."""
     first, second = split_folds(dataset, label, 2, 0)
+    lessons = dataset[first]
+    if turned == "flip":
+        lessons, settings = with_mirrored(lessons, label), replace(settings, mirrored=False)
+    elif turned == "average":
+        settings = replace(settings, descriptor="averaged")
     shown = np.array([bool((truth.label == label).any()) for truth in dataset[second]])
     rng = np.random.default_rng(0)
     others = rng.permutation(np.flatnonzero(~shown))[: max(int(shown.sum()), 300)]
     test = dataset[second[np.sort(np.concatenate([np.flatnonzero(shown), others]))]]
-    detector = Detector(fit_detector(dataset[first], label, settings), cores=1)
+    detector = Detector(fit_detector(lessons, label, settings), cores=1)
     found = [detector.detect(test.image(n)) for n in range(len(test))]
     return 100 * average_precision(test.truths, found, label).ap
 
@@ -58,6 +101,7 @@ def main() -> None:
     parser.add_argument("--try", dest="tries", action="append", required=True)
     options = parser.parse_args()
     register("net", partial(KeptNet, folder=str(options.features)))
+    register("averaged", partial(AveragedNet, folder=str(options.features)))
     dataset = read_voc(options.voc, str(options.ids))
     options.out.mkdir(parents=True, exist_ok=True)
     table: dict[str, dict[str, float]] = {}
@@ -65,9 +109,11 @@ def main() -> None:
         for text in options.tries:
             path = options.out / f"{label} {text or 'preset'}.json"
             if not path.exists():
-                pairs = (word.partition("=") for word in text.split())
-                settings = TrainSettings.preset("net", **{k: number(v) for k, _, v in pairs})
-                write_atomically(path, json.dumps(compare(dataset, label, settings)).encode())
+                words = dict(word.split("=") for word in text.split())
+                turned = words.pop("mirror", "")
+                settings = TrainSettings.preset("net", **{k: number(v) for k, v in words.items()})
+                ap = compare(dataset, label, settings, turned)
+                write_atomically(path, json.dumps(ap).encode())
             ap = json.loads(path.read_text())
             table.setdefault(text or "preset", {})[label] = ap
             print(f"{label:12} {text or 'preset':30} {ap:5.1f}", flush=True)

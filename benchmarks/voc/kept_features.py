@@ -36,7 +36,7 @@ class KeptNet(Net):
     half: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
-        return KeptNet, (self.cell, self.backbone, self.sha256, self.folder, self.half)
+        return type(self), (self.cell, self.backbone, self.sha256, self.folder, self.half)
 
     def __call__(self, level: Floats) -> Floats:
         digest = hashlib.sha1(f"{level.shape}{self.sha256}".encode())
