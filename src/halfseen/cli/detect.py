@@ -310,12 +310,11 @@ def _check_names(photos: Sequence[Photo], name: str) -> None:
 
 def _detector(model: str, settings: PhotoSettings, report: Report) -> tuple[list[str], Detector]:
     """Return the models' names and their detector, after the settings have been checked."""
-    from halfseen.detections import Detections
     from halfseen.model.store import load
     from halfseen.refine.detector import Detector
-    from halfseen.suppression import suppress
+    from halfseen.suppression import make_method
 
-    suppress(Detections.empty((1, 1)), settings.method, **settings.settings)
+    make_method(settings.method, settings.settings)
     names = name_models([model], report.say)
     detector = Detector([load(name) for name in names])
     _check_level("--threshold", settings.threshold, detector)

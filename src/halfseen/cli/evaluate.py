@@ -173,12 +173,11 @@ def _methods(
     words: Sequence[str], suppression: str, overlap: float | None, classes: Sequence[str] | None
 ) -> list[Method]:
     """The rows of the comparison, after all that was asked for has been checked."""
-    from halfseen.detections import Detections
     from halfseen.studies.evaluate import name_methods
-    from halfseen.suppression import suppress
+    from halfseen.suppression import make_method
 
     settings = {} if overlap is None else {"overlap": overlap}
-    suppress(Detections.empty((1, 1)), suppression, **settings)
+    make_method(suppression, settings)
     files: list[str] = []
     for word in words:
         files += [word] if word.endswith(".txt") else name_models([word])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.geometry import Boxes
 from halfseen.suppression.interpretation import Floats, Indices, Interpretation
@@ -92,6 +93,14 @@ class Candidates:
         indices = kept[np.argsort(-rank[kept], kind="stable")]
         excluder[indices], overlap[indices] = -1, 0
         return Interpretation(indices, rank[indices], method.name, vars(method), excluder, overlap)
+
+
+def boxes_of(found: Detections) -> Candidates:
+    """Detections whose visible regions are their boxes, cut to the image."""
+    box = found.clipped
+    content = np.column_stack([box, found.window, found.component])
+    shapes = of_boxes(box)
+    return Candidates(found.score, found.label, content, shapes, shapes, found.full, box)
 
 
 def best_first(score: Floats, content: NDArray[Any]) -> Indices:

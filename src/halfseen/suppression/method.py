@@ -1,4 +1,4 @@
-"""What the methods of suppression have in common: settings that check themselves."""
+"""The table of suppression methods, and what they have in common: settings that check themselves."""
 
 from __future__ import annotations
 
@@ -10,9 +10,33 @@ import numpy as np
 
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError, suggest
-from halfseen.suppression.candidates import Candidates
+from halfseen.suppression.candidates import Candidates, boxes_of
 from halfseen.suppression.interpretation import Interpretation
-from halfseen.suppression.scene import boxes_of
+
+
+METHODS: dict[str, type[Method]] = {}
+"""Every method by its name: each subclass of `Method` is entered as its module is imported."""
+
+
+def suppress(found: Detections, method: str = "covering", **settings: Any) -> Interpretation:
+    """Choose the detections that remain, each label by itself.
+
+    method    "covering" (exact, by visible blocks), "voting" (what detectors use by default),
+              "greedy", "meanshift" or "soft"
+    settings  those of the method, such as `overlap`; `energy="paper"` gives the paper's covering
+    """
+    if not isinstance(found, Detections):
+        raise SettingsError(
+            f"suppress: expected halfseen's Detections, found {type(found).__name__};"
+            " for boxes or masks of another detector use hs.suppress_boxes or hs.suppress_masks"
+        )
+    chosen = make_method(method, settings)
+    return chosen.choose(chosen.prepare(found))
+
+
+def make_method(name: str, settings: dict[str, Any]) -> Method:
+    """A method by its name, with settings of its own; SettingsError for what is not known."""
+    return METHODS[check_choice("method", name, tuple(METHODS))].make(settings)
 
 
 def number(default: float, low: float, high: float) -> Any:
@@ -33,6 +57,9 @@ class Method:
 
     name: ClassVar[str]
     domain: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        METHODS[cls.name] = cls
 
     @classmethod
     def make(cls, settings: dict[str, Any]) -> Self:

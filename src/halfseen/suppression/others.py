@@ -14,8 +14,7 @@ from halfseen.geometry import Boxes
 from halfseen.suppression.candidates import Candidates
 from halfseen.suppression.interpretation import EMPTY, Indices, Interpretation
 from halfseen.suppression.mask_shapes import shapes_of_grids, shapes_of_masks
-from halfseen.suppression.method import Method, check_choice, check_number
-from halfseen.suppression.methods import METHODS
+from halfseen.suppression.method import METHODS, Method, check_choice, check_number
 from halfseen.suppression.scores import (
     LOWEST,
     SCALES,

@@ -1,4 +1,4 @@
-"""Our own detections as candidates: by their boxes, or by the blocks of the scene.
+"""Our own detections as candidates by their visible blocks of the scene.
 
 The scene is the block grid of the image at scale 1.
 """
@@ -11,18 +11,10 @@ from numpy.typing import NDArray
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.suppression.candidates import Candidates
-from halfseen.suppression.shapes import Floats, of_boxes, of_runs
+from halfseen.suppression.shapes import Floats, of_runs
 
 MOST_BLOCKS = 2**28
 """Scene blocks in all windows together: more take longer than anybody would wait."""
-
-
-def boxes_of(found: Detections) -> Candidates:
-    """Detections whose visible regions are their boxes, cut to the image."""
-    box = found.clipped
-    content = np.column_stack([box, found.window, found.component])
-    shapes = of_boxes(box)
-    return Candidates(found.score, found.label, content, shapes, shapes, found.full, box)
 
 
 def blocks_of(found: Detections, block: float = 8.0, *, whole: bool = False) -> Candidates:
