@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halfseen.cli.models import complete_model, name_models
+from halfseen.cli.models import complete_model
 from halfseen.cli.options import Cluster
 from halfseen.cli.terminal import Report, count, show
 from halfseen.collection.formats import FORMATS
@@ -310,6 +310,7 @@ def _check_names(photos: Sequence[Photo], name: str) -> None:
 
 def _detector(model: str, settings: PhotoSettings, report: Report) -> tuple[list[str], Detector]:
     """Return the models' names and their detector, after the settings have been checked."""
+    from halfseen.model.shipped import name_models
     from halfseen.model.store import load
     from halfseen.refine.detector import Detector
     from halfseen.suppression import make_method

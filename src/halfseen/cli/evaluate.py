@@ -12,9 +12,9 @@ import typer
 
 from halfseen.cli.data import Images, Kind, Split, open_dataset
 from halfseen.cli.evaluate_results import Asked, Show, evaluate_files, make_folder, tell_problems
-from halfseen.cli.models import complete_model, name_models
+from halfseen.cli.models import complete_model
 from halfseen.cli.options import Cluster, Cores, Quiet
-from halfseen.cli.terminal import Report, show
+from halfseen.cli.terminal import Report, note, show
 from halfseen.errors import HalfseenError, SettingsError
 
 if TYPE_CHECKING:
@@ -173,6 +173,7 @@ def _methods(
     words: Sequence[str], suppression: str, overlap: float | None, classes: Sequence[str] | None
 ) -> list[Method]:
     """The rows of the comparison, after all that was asked for has been checked."""
+    from halfseen.model.shipped import name_models
     from halfseen.studies.evaluate import name_methods
     from halfseen.suppression import make_method
 
@@ -180,7 +181,7 @@ def _methods(
     make_method(suppression, settings)
     files: list[str] = []
     for word in words:
-        files += [word] if word.endswith(".txt") else name_models([word])
+        files += [word] if word.endswith(".txt") else name_models([word], note)
     rows = name_methods(files, suppression, settings)
     if not classes:
         return rows

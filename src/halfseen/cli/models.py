@@ -1,16 +1,15 @@
-"""`halfseen models`, and the models that arguments of other commands name."""
+"""`halfseen models`, and the completion of arguments that name models."""
 
 from __future__ import annotations
 
 import json as text
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from halfseen.cli.terminal import note, show
-from halfseen.errors import ModelError, SettingsError
+from halfseen.cli.terminal import show
 
 if TYPE_CHECKING:
     from halfseen.model.mixture import Mixture
@@ -79,32 +78,6 @@ def _described(model: Mixture) -> dict[str, Any]:
         "ap": tested.get("ap"),
         "tested_on": tested.get("data"),
     }
-
-
-def name_models(words: Sequence[str], say: Callable[[str], None] = note) -> list[str]:
-    """The models that words name: files as they are, shipped ones with their variants.
-
-    `all` becomes one for each class. SettingsError, with the nearest name, for an unknown one.
-
-    say  is called once with each note: a better variant that cannot run here, or an old name
-    """
-    from halfseen.model.shipped import find_model, find_shipped
-
-    named: list[str] = []
-    notes: dict[str, None] = {}
-    try:
-        for word in words:
-            found = [] if os.path.isfile(word) else find_shipped(word)
-            named += [model.name for model in found]
-            notes |= dict.fromkeys(model.note for model in found if model.note)
-            if not found:
-                find_model(word)
-                named.append(word)
-    except ModelError as error:
-        raise SettingsError(str(error)) from None
-    for line in notes:
-        say(line)
-    return named
 
 
 def complete_model(incomplete: str) -> list[str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import fnmatch
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from halfseen.errors import ModelError, install, suggest
+from halfseen.errors import ModelError, SettingsError, install, suggest
 
 FOLDER = Path(__file__).parents[1] / "models" / "voc"
 SUFFIX = ".safetensors"
@@ -99,6 +99,30 @@ def find_shipped(name: str, folder: Path = FOLDER) -> list[Named]:
     ]
 
 
+def name_models(words: Sequence[str], say: Callable[[str], None]) -> list[str]:
+    """The models that words of a command name: files as they are, shipped ones with their variants.
+
+    `all` becomes one for each class. SettingsError, with the nearest name, for an unknown one.
+
+    say  is called once with each note: a better variant that cannot run here, or an old name
+    """
+    named: list[str] = []
+    notes: dict[str, None] = {}
+    try:
+        for word in words:
+            found = [] if os.path.isfile(word) else find_shipped(word)
+            named += [model.name for model in found]
+            notes |= dict.fromkeys(model.note for model in found if model.note)
+            if not found:
+                find_model(word)
+                named.append(word)
+    except ModelError as error:
+        raise SettingsError(str(error)) from None
+    for line in notes:
+        say(line)
+    return named
+
+
 def _parts(name: str) -> tuple[str, str, str]:
     """A name's class and variant, "" for none, and what to say of an old name."""
     if name.endswith(OLD):
@@ -114,13 +138,14 @@ def _is_all(name: str) -> bool:
 
 def _choose(label: str, variants: Iterable[str], folder: Path, note: str = "") -> Named | None:
     """The first of these variants of a class that is there and, if there are others, can run."""
-    names, more = list(variants), install("net")
+    names = list(variants)
     for variant in names:
         path = shipped(variant, folder).get(label)
         if path is None:
             continue
         if variant == "net" and len(names) > 1 and not _net_runs():
-            note = f"using models on gradients; those on network blocks find far more: {more}"
+            note = "using models on gradients; those on network blocks find far more: "
+            note += install("net")
             continue
         return Named(f"{label}.{variant}", path, note)
     return None

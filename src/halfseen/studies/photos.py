@@ -139,7 +139,7 @@ class PhotoDetector:
         )
         kept = self.detector.finish(view, choice.of(candidates))
         by, overlap = np.full(len(kept), -1), np.zeros(len(kept))
-        if not settings.every_class:
+        if not settings.every_class and len({model.label for model in self.detector.models}) > 1:
             by, overlap = one_class(kept)
         reported = self._reported(kept, by)
         found = kept[reported]
