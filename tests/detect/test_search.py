@@ -8,9 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from halfseen.detect import search as responses
-from halfseen.detect.mirror import MirrorBasis, Planes
 from halfseen.detect.search import Search, Windows, find_windows
 from halfseen.detect.search_kernels import Rule, Split, search_levels
+from halfseen.detect.view import MirrorBasis, Planes
 from halfseen.detect.windows import gather_features
 from halfseen.errors import ModelError
 from halfseen.model.mixture import Component

@@ -76,7 +76,10 @@ def test_models_on_gradients_differ_by_their_heads_alone() -> None:
 def test_a_class_alone_is_the_best_that_can_run() -> None:
     notes: list[str] = []
     assert hs.load("car").descriptor == Net()
-    assert name_models(["car", "all"], notes.append) == ["car.net", *(f"{name}.net" for name in CLASSES)]
+    assert name_models(["car", "all"], notes.append) == [
+        "car.net",
+        *(f"{name}.net" for name in CLASSES),
+    ]
     assert name_models(["all.fast"], notes.append) == [f"{name}.fast" for name in CLASSES]
     assert notes == []
 

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from halfseen.compute.map import free_cores, spread
 from halfseen.compute.memory import keep_freed_memory
 from halfseen.data.image import as_image, read_image
-from halfseen.detect.candidates import as_detections
-from halfseen.detect.mirror import Planes
-from halfseen.detect.search import ModelSearch
+from halfseen.detect.search import ModelSearch, as_detections
 from halfseen.detect.stage import Stage
-from halfseen.detect.view import FeatureGroup, Levels, View
+from halfseen.detect.view import FeatureGroup, Levels, Planes, View
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.model.mixture import Mixture

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.detect.candidates import as_detections
-from halfseen.detect.search import Windows
+from halfseen.detect.search import Windows, as_detections
 from halfseen.detect.view import View
 from halfseen.detect.windows import gather_features, place_boxes
 from halfseen.detections import Detections

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from halfseen.detect.mirror import MirrorBasis, Planes
 from halfseen.detect.search import ModelSearch
-from halfseen.detect.view import feature_levels
+from halfseen.detect.view import MirrorBasis, Planes, feature_levels
 from halfseen.detect.windows import gather_features, place_boxes
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings

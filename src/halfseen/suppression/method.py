@@ -1,4 +1,4 @@
-"""The table of suppression methods, and what they have in common: settings that check themselves."""
+"""The table of suppression methods, and what they share: settings that check themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from halfseen.detections import Detections
 from halfseen.errors import SettingsError, suggest
 from halfseen.suppression.candidates import Candidates, boxes_of
 from halfseen.suppression.interpretation import Interpretation
-
 
 METHODS: dict[str, type[Method]] = {}
 """Every method by its name: each subclass of `Method` is entered as its module is imported."""
