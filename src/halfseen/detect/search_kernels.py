@@ -22,8 +22,8 @@ def room(width: int) -> int:
 class Split(NamedTuple):
     """Weights (rows cols, channels) of a template, or features of levels, split by a mirror.
 
-    Without a mirror `even` is all there is, and `odd` has no channels. See `mirror.py`: responses
-    are even + odd, those of the mirror image even - odd.
+    Without a mirror `even` is all there is, and `odd` has no channels. See `view.MirrorBasis`:
+    responses are even + odd, those of the mirror image even - odd.
     """
 
     even: Floats
