@@ -5,6 +5,7 @@ import json
 import operator
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -260,6 +261,18 @@ def test_a_killed_worker_costs_nothing(
     assert run(words(data, tmp_path / "out", "--cluster", machines.address)) == 1
     assert len(machines.workers) == 1
     assert content(tmp_path / "out") == content(data / "local")
+
+
+def test_a_result_that_takes_longer_than_a_poll_arrives(
+    machines: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "POLL", 0.001)
+    results = map_images(bytes, [50_000_000], cluster=machines.client)
+    arrived: list[int] = []
+    waiting = threading.Thread(target=lambda: arrived.extend(map(len, results)), daemon=True)
+    waiting.start()
+    waiting.join(60)
+    assert arrived == [50_000_000]
 
 
 def test_no_worker_left_is_a_clear_message_and_the_run_goes_on_later(

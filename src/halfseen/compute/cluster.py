@@ -8,6 +8,7 @@ need the same version of halfseen and must see the same files.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import pickle
 import secrets
@@ -180,17 +181,31 @@ class _Run:
         return sum(found.values())
 
     def _wait(self, future: Future[Any]) -> Outcome:
+        """The outcome of a chunk, or ClusterError where nobody is left to work on it.
+
+        It is fetched once, in the client's own thread, while this one looks after the workers.
+        `future.result(timeout=...)` would give up a fetch that takes longer and begin another, and
+        where the client's thread is late, on a busy machine, none would ever be finished.
+        """
+
+        async def fetch() -> bytes:
+            content: bytes = await self.client.gather(future, asynchronous=True)
+            return content
+
+        fetched = asyncio.run_coroutine_threadsafe(fetch(), self.client.loop.asyncio_loop)
         since = time.monotonic()
-        while True:
-            try:
-                outcome: Outcome = pickle.loads(future.result(timeout=POLL))
-                return outcome
-            except TimeoutError:
+        try:
+            while not concurrent.futures.wait([fetched], timeout=POLL).done:
                 if self._threads():
                     since = time.monotonic()
                 elif time.monotonic() - since > PATIENCE:
                     raise ClusterError(
                         f"{self.address}: no worker left for {PATIENCE:g} s; {AGAIN}"
-                    ) from None
-            except (asyncio.CancelledError, CancelledError, OSError):
-                raise ClusterError(f"{self.address}: lost the scheduler; {AGAIN}") from None
+                    )
+            content = fetched.result()
+        except (asyncio.CancelledError, CancelledError, OSError):
+            raise ClusterError(f"{self.address}: lost the scheduler; {AGAIN}") from None
+        finally:
+            fetched.cancel()
+        outcome: Outcome = pickle.loads(content)
+        return outcome
