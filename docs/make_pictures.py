@@ -12,9 +12,10 @@ import numpy as np
 import halfseen as hs
 from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scene
+from halfseen.model.mixture import METHODS
 from halfseen.report.draw import draw_detections
 from halfseen.report.filmstrip import film, write_film
-from halfseen.studies.demo import METHODS, contact_sheet
+from halfseen.studies.demo import contact_sheet
 from halfseen.web.catalogue import model_file
 
 DOCS = Path(__file__).parent

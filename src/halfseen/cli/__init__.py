@@ -50,8 +50,8 @@ for module in (
     app.command(module.NAME)(module.command)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         import halfseen
 
         print(f"halfseen {halfseen.__version__}")

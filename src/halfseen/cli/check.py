@@ -18,7 +18,7 @@ from halfseen.cli.options import (
     Quiet,
     Seed,
     make_settings,
-    tell,
+    show_check,
 )
 from halfseen.cli.terminal import Report
 
@@ -63,5 +63,5 @@ def command(
     if json:
         print(text.dumps(found.as_json()))
     else:
-        tell(found, report)
+        show_check(found, report)
     return 1 if found.problems else 0

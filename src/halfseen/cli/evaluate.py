@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfseen.cli.data import Images, Kind, Split, open_dataset
-from halfseen.cli.evaluate_results import Asked, Show, evaluate_files, make_folder, tell_problems
+from halfseen.cli.evaluate_results import Request, Show, evaluate_files, make_folder, tell_problems
 from halfseen.cli.models import complete_model
 from halfseen.cli.options import Cluster, Cores, Quiet
 from halfseen.cli.terminal import Report, note, show
@@ -132,7 +132,7 @@ def command(
     report = Report(quiet)
     if truth is not None:
         show = Show(out, json, quiet)
-        question = Asked(tuple(by or ()), boxes, kind, split, images, tuple(classes or ()))
+        question = Request(tuple(by or ()), boxes, kind, split, images, tuple(classes or ()))
         return evaluate_files(words, truth, question, show)
     if by or boxes or kind:
         raise SettingsError("--by, --boxes and --format are for results files: give --truth DATA")

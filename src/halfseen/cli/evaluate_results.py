@@ -20,7 +20,7 @@ MOST_PROBLEMS = 5  # printed; all of them are in the report
 MOST_CLASSES = 3  # whose tables are printed in full
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """What the command was asked to measure."""
 
     by: tuple[str, ...]
@@ -39,7 +39,7 @@ class Show(NamedTuple):
     quiet: bool
 
 
-def evaluate_files(words: Sequence[str], truth: Path, asked: Asked, show: Show) -> int:
+def evaluate_files(words: Sequence[str], truth: Path, request: Request, show: Show) -> int:
     """Evaluate results files, print tables or JSON, and write the report; the exit code."""
     from halfseen.data.formats import find_format, guess_format, read_dataset
     from halfseen.evaluate.any_results import read_any_results
@@ -47,16 +47,16 @@ def evaluate_files(words: Sequence[str], truth: Path, asked: Asked, show: Show) 
     from halfseen.studies.results import Question, evaluate_results
 
     report = Report(show.quiet)
-    kind = guess_format(truth) if asked.kind is None else find_format(asked.kind)
-    question = Question(asked.by, asked.boxes or kind.boxes)  # type: ignore[arg-type]
+    kind = guess_format(truth) if request.kind is None else find_format(request.kind)
+    question = Question(request.by, request.boxes or kind.boxes)  # type: ignore[arg-type]
     make_folder(show.out)
-    dataset = read_dataset(truth, kind.name, split=asked.split, images=asked.images)
+    dataset = read_dataset(truth, kind.name, split=request.split, images=request.images)
     problems = list(dataset.problems)
     results = [read_any_results(word, dataset) for word in words]
     with report.compiling():
         evaluations = [
             evaluate_results(dataset, label, results, question)
-            for label in _classes(dataset, results, asked.classes)
+            for label in _classes(dataset, results, request.classes)
         ]
     problems += [line for line in evaluations[0].problems if line not in problems]
     if not show.json and not show.quiet:

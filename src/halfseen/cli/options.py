@@ -100,7 +100,7 @@ def _parse(text: str, value: str, kind: type) -> Any:
         raise SettingsError(f"--set {text}: expected {expected}, found '{value}'") from None
 
 
-def tell(found: Check, report: Report) -> None:
+def show_check(found: Check, report: Report) -> None:
     """The summary of a check, for a person."""
     report.say(
         f"{count(found.images, 'image')}; {count(found.objects, f'{found.label} object')}, "

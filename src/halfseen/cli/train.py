@@ -26,7 +26,7 @@ from halfseen.cli.options import (
     Seed,
     duration,
     make_settings,
-    tell,
+    show_check,
 )
 from halfseen.cli.terminal import Report, complain
 from halfseen.errors import ClusterError, HalfseenError, SettingsError, TrainingError
@@ -92,7 +92,7 @@ def command(
     dataset = open_dataset(data, split, images)
     with report.progress("reading images") as advance:
         summary = check(dataset, label, settings, cores=cores, cluster=cluster, on_done=advance)
-    tell(summary, report)
+    show_check(summary, report)
     unreadable = set(summary.unreadable)
     dataset = dataset[[i not in unreadable for i in range(len(dataset))]]
     try:
@@ -152,7 +152,7 @@ def _view(
     from rich.text import Text
 
     rows: list[Round] = []
-    told: dict[str, float] = {}
+    shown: dict[str, float] = {}
     console = Console(stderr=True)
     lively = console.is_terminal and not report.quiet and not json
 
@@ -167,8 +167,8 @@ def _view(
             live.update(Text(f"{table}\n{_status(progress)}"), refresh=True)
         elif progress.round is not None:
             report.say(f"{_line(progress.round, settings)}; {_left(progress)}")
-        elif rows and progress.share - told.get(progress.step, -1.0) >= PART:
-            told[progress.step] = progress.share
+        elif rows and progress.share - shown.get(progress.step, -1.0) >= PART:
+            shown[progress.step] = progress.share
             report.say(_status(progress))
 
     report.say("computing features")

@@ -192,7 +192,8 @@ class _Run:
             content: bytes = await self.client.gather(future, asynchronous=True)
             return content
 
-        fetched = asyncio.run_coroutine_threadsafe(fetch(), self.client.loop.asyncio_loop)
+        loop: Any = self.client.loop
+        fetched = asyncio.run_coroutine_threadsafe(fetch(), loop.asyncio_loop)
         since = time.monotonic()
         try:
             while not concurrent.futures.wait([fetched], timeout=POLL).done:

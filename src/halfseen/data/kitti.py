@@ -66,7 +66,7 @@ def parse_object(fields: list[str]) -> Object:
 def write_kitti(dataset: Dataset, path: FilePath) -> None:
     """Write a folder of label files.
 
-    An object that is truncated or occluded, nobody knows how much, is written as truncated 1
+    An object that is truncated or occluded by an unknown share is written as truncated 1
     ("truncated") or occluded 1 ("partly").
     """
     folder = Path(path)

@@ -47,7 +47,7 @@ class PaperDetector:
     """
 
     stages: Sequence[Stage] = ()
-    """What `finish` does to the detections that suppression kept, in this order: nothing."""
+    """What `finish` applies, in this order, to the detections that suppression kept. Here none."""
 
     lowest: float = float("inf")
     """Stages also want to know of candidates down to this score."""

@@ -20,7 +20,7 @@ from halfseen.visibility.infer import chain_bound, infer_visibility
 Places = NDArray[np.int64]
 
 SAME = 0.5
-"""Intersection over union from which a window speaks of the followed object."""
+"""Intersection over union from which a window counts as one of the followed object."""
 
 FEW = 32
 """Windows that are solved first; most of the others are then ruled out by their bounds."""

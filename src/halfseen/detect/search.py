@@ -138,7 +138,7 @@ class Search:
                 self._solve()
 
     def windows(self) -> list[Windows]:
-        """All that was found, in no particular order: the component's, the mirror image's."""
+        """All windows found, in no particular order: of the component, then of its mirror image."""
         self._solve()
         found, score, flags = (np.concatenate(part) for part in zip(*self._found, strict=True))
         sides = [np.flatnonzero(found[:, 0] == side) for side in range(self._sides)]
@@ -150,7 +150,7 @@ class Search:
         ]
 
     def _solve(self) -> None:
-        """Finds out which of the waiting windows reach the threshold."""
+        """Solve the waiting windows, and keep those that reach the threshold."""
         if not self._waiting:
             return
         found, sums, blocks = (np.concatenate(part) for part in zip(*self._waiting, strict=True))
@@ -232,7 +232,7 @@ class ModelSearch:
             search.add(planes, which)
 
     def windows(self) -> list[Windows]:
-        """What was found of each of the model's templates, in their order."""
+        """The windows of each of the model's templates, in their order."""
         found = [search.windows() for search in self._searches]
         return [windows for side in zip(*found, strict=True) for windows in side]
 

@@ -212,7 +212,7 @@ def _grown(array: NDArray[Any]) -> NDArray[Any]:
 def _spread(ring: Floats, i: int, slot: int, hidden: float, gains: Floats) -> None:
     """Responses, less `hidden`, of template row i to a block row, where places 0..W find them.
 
-    Place x finds what block j has to say in `gains[0, j, x + j]`, and what the mirror image's has
+    Place x finds the gain of block j in `gains[0, j, x + j]`, and that of the mirror image's
     in `gains[1, j, x + j]`: `gains` holds 0 for all that is outside the level, and is wide enough
     that no place needs to ask.
     """

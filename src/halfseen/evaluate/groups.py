@@ -62,7 +62,7 @@ def between(values: Sequence[Floats], edges: Sequence[float], what: str) -> Grou
 
 
 def by_occluded(truth: Sequence[GroundTruth], label: str = "") -> Groups:
-    """Levels of occlusion, or the flag where nobody gave levels."""
+    """Levels of occlusion, or the flag where no levels are annotated."""
     if any((here.level >= 0).any() for here in truth):
         named = enumerate(LEVELS)
         return {name: [here.level == n for here in truth] for n, name in named}
@@ -70,7 +70,7 @@ def by_occluded(truth: Sequence[GroundTruth], label: str = "") -> Groups:
 
 
 def by_truncated(truth: Sequence[GroundTruth], label: str = "") -> Groups:
-    """Shares outside the image, or the flag where nobody gave shares."""
+    """Shares outside the image, or the flag where no shares are annotated."""
     shares = [here.truncation for here in truth]
     if any((values > 0).any() for values in shares):
         return between(shares, TRUNCATIONS, "truncated")

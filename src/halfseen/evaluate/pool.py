@@ -32,7 +32,7 @@ class Boxes(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Who counts in each of S subsets.
+    """Which objects and detections count in each of S subsets.
 
     unused    (S, D) detections that take no part
     ignored   (S, G) objects that make a detection neither right nor wrong
@@ -81,11 +81,11 @@ class Pool:
         found = aligned(truth, found)
         label = only_label(truth, found) if label is None else label
         boxes, scores, counts = [], [], []
-        for here, seen in zip(truth, found, strict=True):
-            chosen = np.flatnonzero(seen.label == label)
-            chosen = chosen[np.argsort(-seen.score[chosen], kind="stable")]
-            boxes.append(boxes_of(seen, box)[chosen])
-            scores.append(seen.score[chosen])
+        for here, detected in zip(truth, found, strict=True):
+            chosen = np.flatnonzero(detected.label == label)
+            chosen = chosen[np.argsort(-detected.score[chosen], kind="stable")]
+            boxes.append(boxes_of(detected, box)[chosen])
+            scores.append(detected.score[chosen])
             counts.append(len(chosen))
             if not (np.isfinite(boxes[-1]).all() and not np.isnan(scores[-1]).any()):
                 raise SettingsError(f'image "{here.image}": a box or score is not a number')

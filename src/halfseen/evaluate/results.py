@@ -43,16 +43,18 @@ def write_voc_results(
     """
     path = Path(path)
     lines = []
-    for here, seen in zip(truth, aligned(truth, found), strict=True):
+    for here, detected in zip(truth, aligned(truth, found), strict=True):
         if not here.image or here.image.split() != [here.image]:
             raise AnnotationError(
                 f'image id "{here.image}" is empty or holds a space, which {path.name} cannot: '
                 "rename the image"
             )
-        boxes = boxes_of(seen, box)
-        for i in np.flatnonzero(seen.label == label):
+        boxes = boxes_of(detected, box)
+        for i in np.flatnonzero(detected.label == label):
             left, top, right, bottom = (boxes[i] + (1, 1, 0, 0)).tolist()
-            lines.append(f"{here.image} {float(seen.score[i])!r} {left} {top} {right} {bottom}\n")
+            lines.append(
+                f"{here.image} {float(detected.score[i])!r} {left} {top} {right} {bottom}\n"
+            )
     try:
         write_atomically(path, "".join(lines).encode())
     except OSError as error:

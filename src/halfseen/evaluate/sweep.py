@@ -149,14 +149,14 @@ def sweep_image(
         pasted, mask = cover_objects(image, truth, label, share, textures, seed)
         if n == 0 or not alone:
             results = detect(pasted)
-        for method, seen in results.items():
+        for method, detected in results.items():
             total = BlockCounts()
-            for _, i, j in match([truth], [seen], label, ignored=[ignored]).right:
-                flags = seen.visibility[i]
+            for _, i, j in match([truth], [detected], label, ignored=[ignored]).right:
+                flags = detected.visibility[i]
                 total += count_blocks(
-                    flags, covered_blocks(mask, seen.window[i], flags.shape, truth.full[j])
+                    flags, covered_blocks(mask, detected.window[i], flags.shape, truth.full[j])
                 )
-            found[method, share], blocks[method, share] = seen, total
+            found[method, share], blocks[method, share] = detected, total
     return Swept(found, blocks)
 
 

@@ -106,12 +106,12 @@ def box_quality(
     """How well the two boxes of each right detection fit."""
     rows = []
     for k, i, j in matches.right:
-        here, seen = truth[k], found[k]
+        here, detected = truth[k], found[k]
         known = np.isfinite(here.visible_fraction[j])
         rows.append((
-            iou(seen.visible[i], here.box[j]),
-            iou(clip(seen.full[i], seen.size), here.box[j]),
-            iou(seen.full[i], here.full[j]) if known else np.nan,
+            iou(detected.visible[i], here.box[j]),
+            iou(clip(detected.full[i], detected.size), here.box[j]),
+            iou(detected.full[i], here.full[j]) if known else np.nan,
         ))  # fmt: skip
     table = np.array(rows, dtype=np.float64).reshape(-1, 3)
     return BoxQuality(*table.T)
@@ -139,16 +139,16 @@ def mask_quality(
     """How well the mask of each right detection fits the object's instance mask."""
     rows = []
     for k, i, j in matches.right:
-        here, seen = truth[k], found[k]
+        here, detected = truth[k], found[k]
         true = here.mask(j)
         if true is None:
             continue
-        box = np.zeros(seen.size, bool)
+        box = np.zeros(detected.size, bool)
         # The pixels whose centres lie in the box, as in `Detections.mask`.
-        x1, y1, x2, y2 = np.ceil(clip(seen.full[i], seen.size) - 0.5).astype(int)
+        x1, y1, x2, y2 = np.ceil(clip(detected.full[i], detected.size) - 0.5).astype(int)
         box[y1:y2, x1:x2] = True
         rows.append((
-            mask_iou(seen.mask(i), true), mask_iou(box, true), whole(here)[j], here.occluded[j]
+            mask_iou(detected.mask(i), true), mask_iou(box, true), whole(here)[j], here.occluded[j]
         ))  # fmt: skip
     table = np.array(rows, dtype=np.float64).reshape(-1, 4)
     return MaskQuality(table[:, 0], table[:, 1], table[:, 2] > 0, table[:, 3] > 0)

@@ -39,7 +39,7 @@ TRUE, FALSE, NEITHER = 1, 0, -1
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """What became of every detection of one class, best first, as parallel arrays of length M.
+    """The outcome of every detection of one class, best first, as parallel arrays of length M.
 
     image     (M,) position of the image in the truth
     index     (M,) position of the detection within its image
@@ -186,20 +186,21 @@ def match(
     columns: list[tuple[NDArray[Any], ...]] = []
     wanted = np.zeros(len(truth), np.int64)
     objects = 0
-    for k, (here, seen) in enumerate(zip(truth, found, strict=True)):
+    for k, (here, detected) in enumerate(zip(truth, found, strict=True)):
         own = np.flatnonzero(here.label == label)
         skip = (here.left_out if ignored is None else ignored[k])[own]
         wanted[k] = (~skip).sum()
-        chosen = np.flatnonzero(seen.label == label)
+        chosen = np.flatnonzero(detected.label == label)
         if len(chosen):
-            boxes = boxes_of(seen, box)[chosen]
+            boxes = boxes_of(detected, box)[chosen]
             if not np.isfinite(boxes).all():
                 raise SettingsError(f'image "{here.image}": a {box} box is not finite numbers')
             best, shared = best_overlap(boxes, here.box[own])
             judged = np.where(shared >= overlap, best, -1)
             spared = (judged < 0) & _inside(boxes, here.box[own][here.ignore[own]])
             columns.append((
-                np.full(len(chosen), k), chosen, _ranks(seen, rank, k, here.image)[chosen], shared,
+                np.full(len(chosen), k), chosen,
+                _ranks(detected, rank, k, here.image)[chosen], shared,
                 np.append(own, -1)[best],
                 np.where(judged < 0, -1, objects + judged),
                 np.append(skip, False)[judged] | spared,
@@ -220,11 +221,11 @@ def match(
     return Matches(label, box, overlap, image, index, ranks, outcome, target, shared, wanted)
 
 
-def boxes_of(seen: Detections, kind: BoxKind) -> Boxes:
+def boxes_of(detected: Detections, kind: BoxKind) -> Boxes:
     """The boxes of detections that are compared with the true ones; see `average_precision`."""
     if kind == "full":
-        return seen.clipped
-    return seen.visible if kind == "visible" else seen.full
+        return detected.clipped
+    return detected.visible if kind == "visible" else detected.full
 
 
 def _inside(boxes: Boxes, regions: Boxes) -> Bools:
@@ -262,18 +263,18 @@ def aligned(truth: Sequence[GroundTruth], found: Found) -> Sequence[Detections]:
         raise SettingsError(
             f"ground truth of {len(truth)} images but detections of {len(found)}: give one each"
         )
-    for here, seen in zip(truth, found, strict=True):
-        if tuple(here.size) != tuple(seen.size):
+    for here, detected in zip(truth, found, strict=True):
+        if tuple(here.size) != tuple(detected.size):
             raise SettingsError(
                 f'image "{here.image}" is {here.size} (height, width) in the ground truth but '
-                f"{seen.size} in the detections: are both in the same order?"
+                f"{detected.size} in the detections: are both in the same order?"
             )
     return found
 
 
 def only_label(truth: Sequence[GroundTruth], found: Sequence[Detections]) -> str:
     """The one class of the detections or, where there are none, of the objects."""
-    labels = {str(name) for seen in found for name in np.unique(seen.label)}
+    labels = {str(name) for detected in found for name in np.unique(detected.label)}
     labels = labels or {str(name) for here in truth for name in np.unique(here.label)}
     if len(labels) != 1:
         names = ", ".join(sorted(labels)) or "none"
@@ -281,10 +282,10 @@ def only_label(truth: Sequence[GroundTruth], found: Sequence[Detections]) -> str
     return labels.pop()
 
 
-def _ranks(seen: Detections, rank: Sequence[Floats] | None, k: int, image: str) -> Floats:
-    values = np.asarray(seen.score if rank is None else rank[k], dtype=np.float64)
-    if values.shape != (len(seen),):
-        raise SettingsError(f'image "{image}": {len(seen)} detections but {values.size} ranks')
+def _ranks(detected: Detections, rank: Sequence[Floats] | None, k: int, image: str) -> Floats:
+    values = np.asarray(detected.score if rank is None else rank[k], dtype=np.float64)
+    if values.shape != (len(detected),):
+        raise SettingsError(f'image "{image}": {len(detected)} detections but {values.size} ranks')
     if np.isnan(values).any():
         raise SettingsError(f'image "{image}": a detection has a score that is not a number')
     return values

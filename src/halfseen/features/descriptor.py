@@ -19,8 +19,8 @@ class Descriptor(Protocol):
     cell      pixels from one block to the next
     channels  numbers a block
     offset    pixels from the level's corner to the corner of the first block's own square. Block
-              (r, c) owns the square of `cell` pixels at `offset + cell * (r, c)`: this is what a
-              visibility flag speaks about, and what boxes are counted in.
+              (r, c) owns the square of `cell` pixels at `offset + cell * (r, c)`: visibility flags
+              are of these squares, and boxes are counted in them.
     mirror    (channels,) such that the features of a flipped level are `f[:, ::-1][..., mirror]`
     """
 

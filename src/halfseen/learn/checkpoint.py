@@ -83,7 +83,7 @@ class Checkpoint:
         return replace(self, prefix=f"{self.prefix}{name}/")
 
     def get(self, name: str, decode: Callable[[Saved], Value]) -> Value | None:
-        """What `decode` makes of an entry; None without one, TrainingError for a strange one."""
+        """An entry as `decode` reads it; None without one, TrainingError for a damaged one."""
         saved = self.entries.get(self.prefix + name)
         if saved is None:
             return None

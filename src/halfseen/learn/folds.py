@@ -1,4 +1,4 @@
-"""Parting the images of a dataset, so that a model is judged on images it was not learnt from."""
+"""Folds of a dataset's images: a model is tested on images that it was not learnt from."""
 
 from __future__ import annotations
 

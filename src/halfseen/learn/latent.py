@@ -43,13 +43,13 @@ class Bag:
     """One object with the crops of all levels at which a window may overlap it enough.
 
     box         the whole object where that is known, else its visible part
-    seen        its visible part, as annotated
+    visible     its visible part, as annotated
     occluded    whether something hides the rest
     reach       the largest IoU that any window has with the box
     """
 
     box: NDArray[np.float64]
-    seen: NDArray[np.float64]
+    visible: NDArray[np.float64]
     occluded: bool
     image_size: tuple[int, int]
     crops: tuple[Crop, ...]
@@ -58,7 +58,7 @@ class Bag:
     @property
     def known(self) -> bool:
         """Whether the annotation distinguishes the whole object from its visible part."""
-        return bool((self.box != self.seen).any())
+        return bool((self.box != self.visible).any())
 
 
 class Place(NamedTuple):
@@ -134,7 +134,7 @@ def reachable_places(
 def collect_bags(
     image: NDArray[np.uint8],
     boxes: NDArray[np.float64],
-    seen: NDArray[np.float64],
+    visible: NDArray[np.float64],
     occluded: NDArray[np.bool_],
     shapes: Sequence[tuple[int, int]],
     descriptor: Descriptor,
@@ -172,7 +172,7 @@ def collect_bags(
                 part = features[top:bottom, left:right].copy()
                 crops[n].append(Crop(part, top, left, size, scale, index))
     return [
-        Bag(boxes[n], seen[n], bool(occluded[n]), image_size, tuple(crops[n]), float(best[n]))
+        Bag(boxes[n], visible[n], bool(occluded[n]), image_size, tuple(crops[n]), float(best[n]))
         for n in range(len(boxes))
     ]
 
@@ -263,11 +263,11 @@ def _completions(
     visible part is annotated, a larger window that contains it may be taken, with all blocks
     outside it hidden; in a window that overlaps it enough (`near`) flags are left to inference.
     """
-    beyond = _beyond(bag.seen, crop, shape, y, x, descriptor)
+    beyond = _beyond(bag.visible, crop, shape, y, x, descriptor)
     if bag.known:
         return np.ones(len(y), bool), beyond
     window = place_boxes(y, x, shape, [0, 0, shape[1], shape[0]], descriptor, crop.scale)
-    contains = intersection(window, bag.seen) >= 0.9 * area(bag.seen)
+    contains = intersection(window, bag.visible) >= 0.9 * area(bag.visible)
     beyond[near] = False
     return near | contains, beyond
 

@@ -49,10 +49,10 @@ def fit_logistic(
         # Beyond 30 the slope is 0 for all purposes, and the exponential would overflow.
         slope = -weight * sign / (1 + np.exp(np.minimum(margin, 30)))
         gradient = np.append(inputs.T @ slope, slope.sum()).astype(np.float64)
-        away = vector - centre
-        last, away[-1] = away[-1], 0
-        value = float(weight @ np.logaddexp(0, -margin)) + ridge / 2 * float(away @ away)
-        gradient += ridge * away
+        change = vector - centre
+        last, change[-1] = change[-1], 0
+        value = float(weight @ np.logaddexp(0, -margin)) + ridge / 2 * float(change @ change)
+        gradient += ridge * change
         gradient[-1] += intercept_ridge * last
         return value + intercept_ridge / 2 * last * last, gradient
 

@@ -7,7 +7,7 @@
 with c_j the number of blocks; b is not regularised, and where u_t is tied to u the paper's one term
 c_j u_j^2 is left. Positives keep their component and flags (m, v) fixed, so g is linear in the
 parameters. A negative place may hold windows of several components; its flags are inferred anew,
-exactly, at every evaluation. Fixing them as well makes u run away: each fit raises it until every
+exactly, at every evaluation. Fixing them as well makes u diverge: each fit raises it until every
 window scores high, and the next one then kills w. A maximum of linear functions is convex, so the
 whole is, and the gradient at the maximiser is a subgradient.
 """

@@ -83,7 +83,7 @@ class Picture:
 
     one       the dataset of this image alone, without masks
     spared    boxes that no negative may overlap: all objects of the class
-    numbers   which of all objects to learn from are in it, with box, seen and occluded of each
+    numbers   which of all objects to learn from are in it, with box, visible and occluded of each
     """
 
     index: int
@@ -91,7 +91,7 @@ class Picture:
     spared: Boxes
     numbers: NDArray[np.int64]
     box: Boxes
-    seen: Boxes
+    visible: Boxes
     occluded: NDArray[np.bool_]
 
     @classmethod
@@ -103,7 +103,7 @@ class Picture:
         return cls(
             index, Dataset(dataset.name, (), (bare,), limits=dataset.limits),
             np.concatenate([own.box, clip(own.full, own.size)]),
-            numbers, objects.box[numbers], objects.seen[numbers], objects.occluded[numbers],
+            numbers, objects.box[numbers], objects.visible[numbers], objects.occluded[numbers],
         )  # fmt: skip
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -114,7 +114,7 @@ class Picture:
                 "cluster; write the data to a folder that all workers see, and train from there"
             )
         return Picture, (
-            self.index, self.one, self.spared, self.numbers, self.box, self.seen, self.occluded,
+            self.index, self.one, self.spared, self.numbers, self.box, self.visible, self.occluded,
         )  # fmt: skip
 
     def pixels(self) -> NDArray[np.uint8]:
@@ -153,7 +153,7 @@ class ImageWork:
 
         def make() -> list[Bag]:
             return collect_bags(
-                picture.pixels(), picture.box, picture.seen, picture.occluded, self.shapes,
+                picture.pixels(), picture.box, picture.visible, picture.occluded, self.shapes,
                 self.descriptor, self.pyramid, self.overlap,
             )  # fmt: skip
 

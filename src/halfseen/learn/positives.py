@@ -26,24 +26,24 @@ class Objects:
 
     image   (N,) index of its image in the dataset
     box     (N, 4) the whole object where that is known, else as annotated; cut to the image
-    seen    (N, 4) what is seen of it, as annotated
+    visible (N, 4) the box of its visible part, as annotated
     whole   (N,) neither truncated nor occluded, so fit for the start and for the average box
     occluded  (N,) hidden in part by something
     """
 
     image: NDArray[np.int64]
     box: Boxes
-    seen: Boxes
+    visible: Boxes
     whole: NDArray[np.bool_]
     occluded: NDArray[np.bool_]
 
     @classmethod
     def of(cls, i: int, truth: GroundTruth, label: str) -> Objects:
-        """Those of one image."""
-        mine = truth[(truth.label == label) & ~truth.difficult & ~truth.crowd]
-        whole = ~(mine.truncated | mine.occluded)
-        box = clip(mine.full, mine.size)
-        return cls(np.full(len(mine), i), box, mine.box, whole, mine.occluded)
+        """The objects of a class in one image."""
+        objects = truth[(truth.label == label) & ~truth.difficult & ~truth.crowd]
+        whole = ~(objects.truncated | objects.occluded)
+        box = clip(objects.full, objects.size)
+        return cls(np.full(len(objects), i), box, objects.box, whole, objects.occluded)
 
     def __len__(self) -> int:
         return len(self.image)

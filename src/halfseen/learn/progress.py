@@ -1,4 +1,4 @@
-"""How a training runs: where, what it keeps on disk, and whom it tells how far it is."""
+"""The conditions of a training: where it runs, its checkpoint, its callback for progress."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _silent(share: float, entry: Round | None = None) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Where a step of training runs, what it keeps, and whom it tells how far it is.
+    """Where a step of training runs, its checkpoint, and its callback for progress.
 
     cores, cluster  see `map_images`
     checkpoint      what the step has finished

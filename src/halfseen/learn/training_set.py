@@ -98,11 +98,11 @@ class TrainingSet:
         return [value for values in self._map(function, self._with_objects) for value in values]
 
     def mine(self, function: Callable[[Picture], Any]) -> list[Any]:
-        """A function of each image to mine."""
+        """Apply a function to each image that is mined, and list the results."""
         return list(self._map(function, [self.pictures[i] for i in self.mining]))
 
     def draw_negatives(self, model: Mixture, count: int) -> Keys:
-        """So many random windows of each image to mine, where no object is."""
+        """`count` random windows of each image that is mined, away from its objects."""
         overlap, seed = self.settings.negative_overlap, self.settings.seed
         drawn = self.mine(partial(self.work.draw, model, count, overlap, seed))
         return Keys.join([mined.keys for mined in drawn])

@@ -198,9 +198,9 @@ class _Tuner:
             yield value, self._judge(found, fold, method, value)
 
     def _candidates(self, model: Mixture, fold: int) -> list[Detections]:
-        look = partial(_look, PaperDetector(model), self.result.tried.threshold)
+        search = partial(_candidates_of, PaperDetector(model), self.result.tried.threshold)
         images = (self.dataset[i : i + 1] for i in self.folds[fold])
-        return list(map_images(look, images, self.cores, cluster=self.cluster))
+        return list(map_images(search, images, self.cores, cluster=self.cluster))
 
     def _judge(self, found: list[Detections], fold: int, method: str, overlap: float) -> float:
         kept = []
@@ -222,7 +222,7 @@ class _Tuner:
         return self.dataset.digest(json.dumps(parts, sort_keys=True))
 
     def _read(self, tried: TuneSettings) -> tuple[dict[str, float], dict[str, list[float]]]:
-        """What is done; and for each step which values of the steps before it were best then."""
+        """Which steps are done, each with the best values of the steps before it."""
         if not self.file.exists():
             return {}, {}
         try:
@@ -261,7 +261,7 @@ class _Tuner:
             ) from None
 
 
-def _look(detector: PaperDetector, threshold: float, one: Dataset) -> Detections:
+def _candidates_of(detector: PaperDetector, threshold: float, one: Dataset) -> Detections:
     return detector.candidates(one.image(0), threshold)
 
 

@@ -44,7 +44,7 @@ class Grouping:
 
     The head decides each block from its nearest surroundings. What hides an object, however, is
     one thing: it has a colour and an outline, and covers blocks side by side. The network knows
-    nothing of classes: its input is what the head says (`INPUTS`), and one serves all of them.
+    nothing of classes: its input is the head's logits and colours (`INPUTS`), and one serves all.
 
     enter    3 x 3 blocks, INPUTS to C
     wide     3 x 3 blocks two apart, C to C
@@ -105,7 +105,7 @@ class Grouping:
 
 
 def shapes(channels: int) -> dict[str, tuple[int, ...]]:
-    """What the tensors of a network of so many channels look like."""
+    """The shape of each tensor of a network of so many channels."""
     c = channels
     return {
         "enter": (9 * INPUTS, c), "enter_bias": (c,),

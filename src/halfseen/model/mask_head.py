@@ -22,7 +22,7 @@ class HiddenSettings:
     """How hidden blocks are found, as chosen on VOC train.
 
     contrast     how fast the weight of a pair of neighbours falls with their difference of colour
-    clip         logits beyond this say no more to the grouping network
+    clip         logits are cut to this for the grouping network
     logit_unit   of its inputs, and
     colour_unit  of theirs, so that all are of about the same size
     """
@@ -44,12 +44,12 @@ class FigureSettings:
     near      how far from the box they are its ground, in blocks: most of the ground lies there,
               and little that is like the object
     width     of the kernel between colours, in Lab
-    unseen    added to a density of colours: one that nothing shows says little
-    place     how much a block's place says, and
-    neutral   the place that says nothing (the box's centre is 1, its rim 0)
+    unseen    added to a density of colours, so that a colour found nowhere decides little
+    place     weight of a block's place, and
+    neutral   the place that favours neither (the box's centre is 1, its rim 0)
     alpha     weight of a pair of neighbours of the same colour
     contrast  as in `HiddenSettings`
-    least     a figure of a smaller share of the box's blocks is not believed
+    least     a figure of a smaller share of the box's blocks is dropped: all that is visible stays
     """
 
     ring: int = 4

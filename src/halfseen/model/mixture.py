@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from halfseen.model.calibration import Calibration
 from halfseen.model.mask_head import MaskHead
 
 Method = Literal["BL", "BLT", "VIS"]
+METHODS: tuple[Method, ...] = get_args(Method)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +74,8 @@ class Mixture:
     descriptor  the features
     pyramid     the scales
     training    the settings and the history that made it, for the record (JSON values only)
-    head        what tells which blocks of a detection are hidden, better than u does, if learnt
-    calibration what makes probabilities of detections, if learnt: with the flags of this head
+    head        finds the hidden blocks of a detection, better than u does, if learnt
+    calibration turns scores into probabilities, if learnt: with the flags of this head
     """
 
     label: str
@@ -91,7 +92,7 @@ class Mixture:
     def __post_init__(self) -> None:
         if not self.components:
             raise ModelError(f"model {self.label!r} has no components")
-        if self.method not in ("BL", "BLT", "VIS"):
+        if self.method not in METHODS:
             raise ModelError(
                 f"model {self.label!r}: method must be BL, BLT or VIS, found {self.method!r}"
             )

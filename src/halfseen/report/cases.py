@@ -41,16 +41,16 @@ def choose_cases(
     """
     right = matches.right
     partly = [hit for hit in right if not whole(truth[hit[0]])[hit[2]]]
-    told = _Words(found, matches, others)
+    captions = _Words(found, matches, others)
     wrong = np.stack((matches.image, matches.index), axis=1)[matches.outcome == FALSE].tolist()
     return {
-        "Best": _spread((told.right(*hit) for hit in right), count),
-        "Partly hidden and found": _spread((told.right(*hit) for hit in partly), count),
-        "Weakest of the right ones": _spread((told.right(*hit) for hit in right[::-1]), count),
+        "Best": _spread((captions.right(*hit) for hit in right), count),
+        "Partly hidden and found": _spread((captions.right(*hit) for hit in partly), count),
+        "Weakest of the right ones": _spread((captions.right(*hit) for hit in right[::-1]), count),
         "False alarms": _spread(
             (_false_alarm(truth, found, matches, k, i) for k, i in wrong), count
         ),
-        "Missed": _spread(_misses(truth, found, matches, told), count),
+        "Missed": _spread(_misses(truth, found, matches, captions), count),
     }
 
 
@@ -117,7 +117,7 @@ def _false_alarm(
 
 
 def _misses(
-    truth: Sequence[GroundTruth], found: Sequence[Detections], matches: Matches, told: _Words
+    truth: Sequence[GroundTruth], found: Sequence[Detections], matches: Matches, captions: _Words
 ) -> Iterable[Case]:
     """Objects that no detection found, the largest first."""
     hit = {(k, j) for k, _, j in matches.right}
@@ -128,19 +128,20 @@ def _misses(
         if (k, int(j)) not in hit
     ]
     for _, k, j in sorted(missed, key=lambda miss: (-miss[0], miss[1:])):
-        seen = found[k]
+        detected = found[k]
         near, why = None, "nothing near it"
-        if len(seen):
-            (best,), (overlap,) = best_overlap(truth[k].box[[j]], seen.clipped)
+        if len(detected):
+            (best,), (overlap,) = best_overlap(truth[k].box[[j]], detected.clipped)
             if overlap >= NEAR:
-                near, why = int(best), f"nearest: score {seen.score[best]:.2f}, IoU {overlap:.2f}"
-        yield Case(k, near, j, why + told.by_others(k, j))
+                near = int(best)
+                why = f"nearest: score {detected.score[best]:.2f}, IoU {overlap:.2f}"
+        yield Case(k, near, j, why + captions.by_others(k, j))
 
 
 def picture(dataset: Dataset, found: Sequence[Detections], case: Case, label: str) -> Pixels:
     """The part of the image around the case, with its detection and the true boxes drawn."""
-    truth, seen = dataset[case.image], found[case.image]
-    chosen = seen[[] if case.detection is None else [case.detection]]
+    truth, detected = dataset[case.image], found[case.image]
+    chosen = detected[[] if case.detection is None else [case.detection]]
     boxes = list(chosen.clipped)
     if case.target is not None:
         boxes.append(truth.box[case.target])

@@ -26,7 +26,7 @@ SUPPRESSED = 60  # suppressed detections shown, at most: more cannot be told apa
 
 
 class Choice(Protocol):
-    """What is drawn of a suppression: what `halfseen.suppress` returns has it."""
+    """The part of an `Interpretation` that is drawn."""
 
     @property
     def indices(self) -> NDArray[np.int64]: ...

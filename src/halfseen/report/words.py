@@ -1,4 +1,4 @@
-"""Detections in words: how sure each is, and how much of it is seen."""
+"""Detections in words: how probable each is, and how much of it is visible."""
 
 from __future__ import annotations
 

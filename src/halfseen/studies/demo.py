@@ -19,8 +19,7 @@ from halfseen.learn.settings import TrainSettings
 from halfseen.learn.state import Round
 from halfseen.learn.trainer import Trainer
 from halfseen.learn.training_set import TrainingSet
-from halfseen.model import mixture
-from halfseen.model.mixture import Mixture
+from halfseen.model.mixture import METHODS, Mixture
 from halfseen.model.store import save
 from halfseen.report.draw import draw_detections
 from halfseen.report.files import write_files
@@ -29,7 +28,6 @@ from halfseen.report.learnt import write_pictures
 from halfseen.report.sketch import Pixels
 from halfseen.studies.evaluate import Conditions, Evaluation, Method, evaluate, with_covering
 
-METHODS: tuple[mixture.Method, ...] = ("BL", "BLT", "VIS")
 TEST_SEED = 1_000_000  # apart from any seed that a user would choose for training
 STRONG = 0.0  # the score from which pictures show a detection in full
 PICTURES = 12
@@ -162,7 +160,7 @@ def _compare(
     cores: int | None,
     on_step: OnStep,
 ) -> Evaluation:
-    """Objects are judged by their whole boxes: scenes know them, and the detectors predict them."""
+    """Evaluate by whole boxes: scenes know them, and the detectors predict them."""
     label = settings.label
     rows = [Method(m, label, model, f"{label}-{m}.safetensors") for m, model in models.items()]
     conditions = Conditions(shares=settings.shares, seed=settings.seed, whole_boxes=True)

@@ -49,7 +49,7 @@ class Method:
 
     @property
     def visibility(self) -> bool:
-        """Whether it says which blocks are hidden."""
+        """Whether the method marks hidden blocks."""
         return self.model is not None and self.model.visibility
 
 
@@ -60,8 +60,8 @@ class Conditions:
     threshold    the lowest score of a window
     shares       of the occlusion sweep; none: no sweep
     seed         of its occluders
-    whole_boxes  whether objects are judged by their whole boxes, hidden parts included, cut to the
-                 image, where annotations know them; VOC's rule judges by what is seen of them
+    whole_boxes  whether objects are compared by their whole boxes, hidden parts included, cut to
+                 the image, where annotations know them; VOC's rule takes their visible boxes
     """
 
     threshold: float = -1.1
@@ -185,9 +185,9 @@ def evaluate(
         if not textures:
             problems.append(f"{dataset.name}: no image without a {label} gives texture: no sweep")
     run = MethodsOnImage(dataset, label, [m for m in methods if m.model], conditions, textures)
-    seen = list(map_images(run, range(len(dataset)), cores, on_done, cluster))
-    good = [k for k, result in enumerate(seen) if not isinstance(result, str)]
-    problems += [result for result in seen if isinstance(result, str)]
+    outcomes = list(map_images(run, range(len(dataset)), cores, on_done, cluster))
+    good = [k for k, result in enumerate(outcomes) if not isinstance(result, str)]
+    problems += [result for result in outcomes if isinstance(result, str)]
     if not good:
         raise AnnotationError(f"{dataset.name}: no image could be read: {problems[-1]}")
     dataset = dataset[good]
@@ -195,7 +195,7 @@ def evaluate(
     if conditions.whole_boxes:
         dataset = with_whole_boxes(dataset)
     truth = dataset.truths
-    results = [result for result in seen if isinstance(result, ImageFindings)]
+    results = [result for result in outcomes if isinstance(result, ImageFindings)]
     swept = [result.swept for result in results if result.swept is not None]
     points = summarise_sweep(truth, swept, label)
     summaries, matches, found = [], {}, {}
@@ -268,7 +268,7 @@ def _baseline(methods: Sequence[Method]) -> str:
 
 
 def _textures(dataset: Dataset, label: str, seed: int) -> list[Pixels]:
-    """Images without the class, drawn from the seed. One that cannot be read is told elsewhere."""
+    """Images without the class, drawn from the seed. Unreadable ones are reported elsewhere."""
     free = [k for k, truth in enumerate(dataset) if not (truth.label == label).any()]
     order = np.random.default_rng([seed, len(dataset)]).permutation(free)
     textures: list[Pixels] = []

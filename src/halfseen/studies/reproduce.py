@@ -29,16 +29,15 @@ from halfseen.learn.settings import TrainSettings
 from halfseen.learn.state import Round
 from halfseen.learn.trainer import Trainer
 from halfseen.learn.training_set import TrainingSet
-from halfseen.model.mixture import Method
+from halfseen.model.mixture import METHODS, Method
 from halfseen.model.store import load, save
 from halfseen.refine.detector import Detector
 from halfseen.studies.paper import AP
 from halfseen.suppression import suppress
 
-METHODS: tuple[Method, ...] = ("BL", "BLT", "VIS")
 # Images in one file of candidates: what a kill may cost.
 SHARD = 250
-# The table's BL, BLT and VIS look below the paper's t, so that recall is not cut short. Not far:
+# The table's BL, BLT and VIS search below the paper's t, so that recall is not cut short. Not far:
 # negatives end up at -1, and VIS scores there what it sees hardly anything of.
 THRESHOLD = -1.03
 PAPER_THRESHOLD = -1.0
@@ -48,7 +47,7 @@ MOST = 1000
 
 @dataclass(frozen=True)
 class Study:
-    """What to make: `data` to train on and to test on, where to keep it, and for what."""
+    """A reproduction: the data to train and test on, the folder of its results, the classes."""
 
     train: Dataset
     test: Dataset

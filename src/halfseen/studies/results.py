@@ -68,7 +68,9 @@ def evaluate_results(
     summaries, matches, found = [], {}, {}
     measured: dict[str, Measured] = {}
     for name, one in zip(names, results, strict=True):
-        found[name] = [_sized(seen, here) for seen, here in zip(one.found, truth, strict=True)]
+        found[name] = [
+            _sized(detected, here) for detected, here in zip(one.found, truth, strict=True)
+        ]
         summary, matches[name] = measure_boxes(name, label, truth, found[name])
         measured[name] = measure_protocols(truth, found[name], matches[name], together)
         summaries.append(summary)
@@ -122,14 +124,16 @@ def distinct_names(results: Sequence[Results]) -> list[str]:
 def results_classes(dataset: Dataset, results: Sequence[Results]) -> list[str]:
     """The classes to evaluate: of a detector of one class that one, else all that have objects."""
     ignored = {name for near in dataset.neighbours.values() for name in near}
-    found = {name for one in results for seen in one.found for name in set(seen.label.tolist())}
+    found = {
+        name for one in results for detected in one.found for name in set(detected.label.tolist())
+    }
     wanted = {name for here in dataset for name in set(here.label[~here.left_out].tolist())}
     wanted -= ignored
     return [n for n in dataset.classes if n in (wanted if len(found) > 1 else wanted & found)]
 
 
-def _sized(seen: Detections, here: GroundTruth) -> Detections:
-    return seen if seen.size == here.size else replace(seen, size=here.size)
+def _sized(detected: Detections, here: GroundTruth) -> Detections:
+    return detected if detected.size == here.size else replace(detected, size=here.size)
 
 
 def _skipped(one: Results) -> str:

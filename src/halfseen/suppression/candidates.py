@@ -26,7 +26,7 @@ class Candidates:
 
     score    (N,) finite
     label    (N,) names or numbers: candidates of different labels never exclude each other
-    content  (N, M) what tells candidates of equal score apart, whatever their order
+    content  (N, M) numbers that order candidates of equal score, whatever their order in the input
     visible  what is visible of each
     whole    all of each, hidden parts included
     full     (N, 4) the boxes of the whole objects
@@ -60,7 +60,7 @@ class Candidates:
         return best_first(self.score, self.content)
 
     def by_label(self, order: Indices) -> Iterator[Indices]:
-        """Those of `order` label by label, each in order."""
+        """Yield the members of `order` that share a label, one label after another, in order."""
         label = self.label[order]
         if len(order) and (label == label[0]).all():
             yield order

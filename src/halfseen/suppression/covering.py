@@ -14,7 +14,7 @@ that one strong detection outweighs many weak ones beside it. The kept detection
 
 so that one which others cover sinks, and one that many dropped candidates agree with rises: i runs
 over the other candidates that overlap k more than any other kept detection, and by AGREES at least.
-At t they have no say: where nearly every window scores about t, their number says nothing.
+At t they do not count: where nearly every window scores about t, their number means nothing.
 """
 
 from __future__ import annotations

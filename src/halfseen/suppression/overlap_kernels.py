@@ -115,7 +115,7 @@ def overlap_of(s: Shapes, measure: int, k: int, n: int) -> float:
 
 @njit(cache=True, nogil=True)
 def _may_exceed(s: Shapes, measure: int, k: int, n: int, limit: float) -> bool:
-    """Whether the overlap may be above the limit, as far as boxes and areas tell."""
+    """Whether boxes and areas leave it possible that the overlap is above the limit."""
     wide = min(s.box[k, 2], s.box[n, 2]) - max(s.box[k, 0], s.box[n, 0])
     high = min(s.box[k, 3], s.box[n, 3]) - max(s.box[k, 1], s.box[n, 1])
     if wide <= 0 or high <= 0:

@@ -35,7 +35,7 @@ class Soft(Method):
     domain = "weight"
 
     def factor(self, overlap: Floats) -> Floats:
-        """What an overlap leaves of a score."""
+        """The factor by which an overlap lowers a score."""
         if self.decay == "gaussian":
             return np.exp(-(overlap**2) / self.sigma)
         return np.where(overlap > self.overlap, 1 - overlap, 1.0)

@@ -1,7 +1,7 @@
-"""Greedy suppression whose candidates vote: what is dropped speaks for what is kept.
+"""Greedy suppression whose dropped candidates vote for the kept ones.
 
-Where a detector is right, many of its windows say so; a lone strong window is more often wrong.
-Greedy suppression forgets the others. Here each of them votes for the object that it means.
+Where a detector is right, many windows around the object score high; a lone strong window is more
+often wrong. Greedy suppression forgets the others; here each raises the rank of a kept detection.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Voting(Method):
     overlap    eta, the largest overlap that two kept detections may have (0 to 1)
     beta       how much more a strong candidate's vote counts: exp(beta score) is about the odds
                that it is right
-    threshold  the score t at which a candidate has no say
+    threshold  the score t from which on a candidate votes
     measure    the overlap by which candidates are dropped: see `Greedy`
     """
 

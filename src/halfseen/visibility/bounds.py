@@ -107,15 +107,15 @@ def _load_tile(
 
 @njit(cache=True, nogil=True, fastmath=LOOSE, inline="always")
 def _pass_on(
-    total: Floats, edge: np.uintp, heard: Floats, weight: Floats, said: Floats, certain: Floats
+    total: Floats, edge: np.uintp, received: Floats, weight: Floats, sent: Floats, certain: Floats
 ) -> None:
-    """Over an edge: what exceeds its weight is won for certain, and the rest is said."""
+    """Send a message over an edge, cut to its weight; the excess is added to `certain`."""
     for k in range(len(total)):
         w = weight[edge, k]
-        ahead = total[k] - heard[edge, k]
+        ahead = total[k] - received[edge, k]
         kept = w if ahead > w else ahead
         certain[k] += ahead - kept
-        said[edge, k] = -w if kept < -w else kept
+        sent[edge, k] = -w if kept < -w else kept
 
 
 @njit(cache=True, nogil=True, fastmath=LOOSE)
@@ -127,9 +127,10 @@ def pass_tile(
     messages (4, blocks + cols, lanes) pass over the edges to the left of and above each block: to
     it from the left, from it to the left, to it from above, from it to above; each is how much
     better its chain is if the block it comes from is visible, within the edge's weight. A block
-    adds up its gain and what its four neighbours say, gives half of it to each of its two chains,
-    and passes on over each edge what did not come from there. best (lanes,) is the value of all
-    chains so split, above u for every block, raised by more than its rounding.
+    adds its gain and the messages of its four neighbours, gives half of the sum to each of its two
+    chains, and sends over each edge the sum without the message from there.
+    best (lanes,) is the value of all chains so split, above u for every block, raised by more than
+    its rounding.
     """
     gain, left, up = tile
     going, coming, falling, rising = messages[0], messages[1], messages[2], messages[3]

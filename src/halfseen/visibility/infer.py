@@ -156,7 +156,7 @@ def _array(name: str, values: ArrayLike, dtype: Any, shape: tuple[int, ...]) -> 
 
 
 def _require_finite(results: NDArray[np.float32]) -> None:
-    """A NaN or infinite response shows in its window's result, which is cheaper to look through."""
+    """Raise SettingsError for a NaN or infinite response: it makes its window's result one."""
     if not np.isfinite(results).all():
         window = int(np.flatnonzero(~np.isfinite(results))[0])
         raise SettingsError(f"responses must be finite, found others in window {window}")
@@ -215,9 +215,9 @@ def _load(
     hidden: NDArray[np.bool_],
     gain: NDArray[np.float64],
 ) -> bool:
-    """Fill gain (frame,) and return whether it speaks for hidden.
+    """Fill gain (frame,): what each block adds by being visible, or with the sign turned.
 
-    It is what each block wins by being visible or, if that is mostly above 0, by being hidden.
+    Returns whether it was turned, which is done where the sum is above 0.
     """
     _, rows, cols = responses.shape
     stride = cols + 1

@@ -296,7 +296,7 @@ def _paste_image(
         target = Target(boxes[j], beside, *assigned)
         rng = np.random.default_rng([seed, i, j])
         part = paste_windows(image, target, model, occluders, count, rng)
-        # An object of which nothing is known to be visible cannot teach what visible looks like.
+        # An object with no block known to be visible gives no visible example.
         if part.samples.counted[part.samples.first].any():
             found.append(part)
     return found

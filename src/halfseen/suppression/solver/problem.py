@@ -36,7 +36,7 @@ class Cover(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What some candidates cover, numbered from 0; which exclude each other; the price of each.
+    """A problem of some candidates: what each covers, what it excludes, and its price.
 
     conflict  (N, (N + 63) // 64) bits, symmetric: bit l of row k says that k excludes l
     """

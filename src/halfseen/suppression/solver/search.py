@@ -1,6 +1,6 @@
 """Branch and bound for covering suppression: kernels over one component of the problem.
 
-The search goes depth first. A node says of every candidate whether it is FREE, IN or OUT; its
+The search goes depth first. A node marks every candidate as FREE, IN or OUT; its
 children take the branching candidate, the one that gains most, IN and then OUT, so no set is met
 twice. Only IN goes deeper: OUT goes on at the same depth.
 """

@@ -61,7 +61,7 @@ def tidy(chosen: Bools, c: Cover, conflict: Graph, price: float) -> tuple[float,
 
 @njit(cache=True, nogil=True)
 def fits(k: int, chosen: Bools, conflict: Graph) -> bool:
-    """Whether no chosen candidate excludes k."""
+    """Whether k is free: no chosen candidate excludes it."""
     for i in range(conflict.start[k], conflict.start[k + 1]):
         if chosen[conflict.other[i]]:
             return False
