@@ -269,7 +269,11 @@ def test_a_name_that_is_not_text_costs_no_row(model: Path, photos: Path, tmp_pat
     [
         (["detcet"], "Did you mean 'detect'?"),
         (["detect", "--thershold", "1", "m", "x"], "--threshold"),
-        (["detect", "{model}"], "IMAGES"),
+        (["detect", "{model}"], "IMAGES are missing"),
+        (["detect", "car"], "IMAGES are missing"),
+        (["detect", "{photos}"], "MODEL is missing"),
+        (["evaluate", "{model}"], "DATA is missing"),
+        (["evaluate", "{photos}"], "MODEL is missing"),
         (["detect", "motorbik", "{photos}"], "did you mean 'motorbike'?"),
         (["detect", "{model}", "nowhere.png", "--json"], "nowhere.png: no such file"),
         (["detect", "{model}s", "{photos}", "--json"], "did you mean 'pattern.safetensors'?"),

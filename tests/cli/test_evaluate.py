@@ -137,7 +137,39 @@ def test_a_class_without_objects_does_not_stop_the_others(
     printed = capsys.readouterr()
     assert code == 1
     assert list(json.loads(printed.out)["classes"]) == ["pattern"]
-    assert printed.err == "failed: voc val: no class 'zebra'; known: disc, pattern\n"
+    assert printed.err == (
+        "failed: voc val: no class 'zebra'; known: disc, pattern; "
+        "if the data call it otherwise, say --as NAME\n"
+    )
+
+
+def test_a_class_may_have_another_name_in_the_data(
+    models: Path, written: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zebra = models / "zebra.safetensors"  # the same templates as BLT's
+    assert evaluate(models / "BLT.safetensors", written, "--json") == 0
+    expected = json.loads(capsys.readouterr().out)["classes"]["pattern"]["methods"][0]["ap"]
+    assert evaluate(zebra, written, "--json") == 1
+    assert "--as NAME" in capsys.readouterr().err
+    assert evaluate(zebra, written, "--json", "--as", "pattern") == 0
+    (method,) = json.loads(capsys.readouterr().out)["classes"]["pattern"]["methods"]
+    assert method["ap"] == expected > 0
+    assert evaluate(zebra, models / "BLT.safetensors", written, "--as", "pattern") == 2
+    assert "models of one class" in capsys.readouterr().err
+
+
+def test_data_without_an_empty_image_have_no_sweep_and_that_is_no_failure(
+    models: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = [truth.image for truth in read_voc(data, "val") if "pattern" in truth.label]
+    (data / "ImageSets" / "Main" / "val.txt").write_text("\n".join(shown))
+    command = ["evaluate", str(models / "BLT.safetensors"), str(data), "--json"]
+    assert run(command) == 0
+    printed = capsys.readouterr()
+    assert "note: no sweep" in printed.err
+    assert "failed" not in printed.err
+    (method,) = json.loads(printed.out)["classes"]["pattern"]["methods"]
+    assert not method["sweep"]
 
 
 def test_no_class_at_all_is_an_error(

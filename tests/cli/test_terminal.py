@@ -100,6 +100,30 @@ def test_the_shell_completes_commands_options_and_models(
         assert set(capsys.readouterr().out.split()) == expected
 
 
+@pytest.mark.parametrize(
+    ("shell", "expected"),
+    [("zsh", "#compdef halfseen"), ("fish", "complete --command halfseen"), ("bash", "complete -o")],
+)
+def test_completion_is_that_of_the_shell_that_is_named(
+    shell: str,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run(["--show-completion", shell]) == 0
+    assert expected in capsys.readouterr().out
+    assert run(["--install-completion", shell]) == 0
+    assert str(tmp_path) in capsys.readouterr().out
+    assert any(expected in file.read_text() for file in tmp_path.rglob("*") if file.is_file())
+
+
+def test_completion_of_an_unknown_shell_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--show-completion", "tcsh"]) == 2
+    assert "expected bash, zsh, fish" in capsys.readouterr().err
+
+
 def test_counts_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["scenes", str(tmp_path / "s"), "--count", "1", "--width", "96", "--height", "96"]
     assert run([*words, "--json", "-q"]) == 0

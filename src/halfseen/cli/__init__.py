@@ -31,13 +31,14 @@ from halfseen.cli import (
 from halfseen.cli.terminal import complain
 from halfseen.errors import HalfseenError, SettingsError
 
+PROGRAM = "halfseen"
 ADVICE = "this is a bug: please report what `halfseen --debug ...` prints"
 
 app = typer.Typer(
-    name="halfseen",
+    name=PROGRAM,
     help="Find objects that are only partly visible, and say which part of each can be seen.",
     epilog="Try it: [bold]halfseen demo -o demo[/bold]. "
-    "Completion by <Tab>: [bold]halfseen --install-completion[/bold]. "
+    "Completion by <Tab>: [bold]halfseen --install-completion bash[/bold]. "
     "Help for a command: [bold]halfseen detect --help[/bold].",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -90,7 +91,9 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Runs a command and returns its exit code. Whatever goes wrong is one line on stderr."""
     try:
-        code = app(arguments, prog_name="halfseen", standalone_mode=False)
+        if _complete(arguments):
+            return 0
+        code = app(arguments, prog_name=PROGRAM, standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except SettingsError as error:
@@ -108,6 +111,25 @@ def run(arguments: list[str]) -> int:
     if code == 130:
         complain("interrupted; files are written whole or not at all")
     return code if isinstance(code, int) else 0
+
+
+def _complete(arguments: list[str]) -> bool:
+    """Show or install completion for a shell that is named; typer guesses one that is not."""
+    match arguments:
+        case ["--show-completion" | "--install-completion" as option, shell]:
+            pass
+        case _:
+            return False
+    from typer.completion import Shells, get_completion_script, install
+
+    variable, known = f"_{PROGRAM.upper()}_COMPLETE", [each.value for each in Shells]
+    if shell not in known:
+        raise SettingsError(f"{option}: expected {', '.join(known)}, found '{shell}'")
+    if option == "--show-completion":
+        print(get_completion_script(prog_name=PROGRAM, complete_var=variable, shell=shell))
+    else:
+        print(f"wrote {install(shell, PROGRAM, variable)[1]}; start a new terminal")
+    return True
 
 
 def _unexpected(error: Exception) -> int:

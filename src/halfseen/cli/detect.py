@@ -41,11 +41,13 @@ def command(
         ),
     ],
     images: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="IMAGES", help="Files, folders, globs in quotes, lists, .tar, URLs."
+            metavar="IMAGES",
+            help="Files, folders, globs in quotes, lists, .tar, URLs.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FOLDER", help="Where to write.")
     ] = None,
@@ -156,6 +158,8 @@ def command(
     from halfseen.compute.memory import MIB, MemoryBudget
     from halfseen.studies.photos import Drawing, PhotoDetector, PhotoSettings, picture_paths
 
+    if not images:
+        raise SettingsError(_missing(model))
     budget = None if memory is None else int(memory * MIB)
     report = Report(quiet)
     suppression = {} if overlap is None else {"overlap": overlap}
@@ -200,6 +204,15 @@ def command(
     if out is not None and settings.drawing.paths and (out / "pictures").exists():
         report.wrote(out / "pictures")
     return 1 if failed else 0
+
+
+def _missing(word: str) -> str:
+    """What is missing beside the only word that was given."""
+    from halfseen.model.shipped import find_shipped
+
+    if Path(word).exists() and not word.endswith(".safetensors") and not find_shipped(word):
+        return f"MODEL is missing: halfseen detect MODEL {word}, where MODEL may be all, or car"
+    return f"IMAGES are missing: halfseen detect {word} IMAGES, files or folders"
 
 
 def _run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from halfseen.studies.evaluate import Conditions, Evaluation, Method
 
 NAME = "evaluate"
+AS = "; if the data call it otherwise, say --as NAME"
 
 
 def command(
@@ -96,6 +98,10 @@ def command(
             "--paper-flags", metavar="", help="Also without mask heads, by the paper's flags."
         ),
     ] = False,
+    name: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="What the data call the class of the models."),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Seed of the textures of the sweep.")
     ] = 0,
@@ -137,10 +143,11 @@ def command(
     if by or boxes or kind:
         raise SettingsError("--by, --boxes and --format are for results files: give --truth DATA")
     if len(words) < 2:
-        raise SettingsError("expected MODEL... DATA, or results files with --truth DATA")
+        raise SettingsError(_missing(words[0]))
     *models, last = words
     data = Path(last)
-    rows = _methods(models, method, overlap, classes)
+    rows = _methods(models, method, overlap)
+    rows = _of_classes(_called(rows, name) if name else rows, classes)
     rows = with_paper_flags(rows) if paper_flags else rows
     conditions = Conditions(threshold, SHARES if sweep else (), seed, whole_boxes)
     make_folder(out)
@@ -169,10 +176,18 @@ def command(
     return 1 if problems else 0
 
 
-def _methods(
-    words: Sequence[str], suppression: str, overlap: float | None, classes: Sequence[str] | None
-) -> list[Method]:
-    """The rows of the comparison, after all that was asked for has been checked."""
+def _missing(word: str) -> str:
+    """What is missing beside the only word that was given."""
+    from halfseen.model.shipped import find_shipped
+
+    is_data = Path(word).exists() and Path(word).suffix != ".safetensors"
+    if is_data and not find_shipped(word):
+        return f"MODEL is missing: halfseen evaluate MODEL {word}, or --truth for results files"
+    return f"DATA is missing: halfseen evaluate {word} DATA, a VOC folder or a COCO file"
+
+
+def _methods(words: Sequence[str], suppression: str, overlap: float | None) -> list[Method]:
+    """The rows of the comparison, after its suppression has been checked."""
     from halfseen.model.shipped import name_models
     from halfseen.studies.evaluate import name_methods
     from halfseen.suppression import make_method
@@ -182,9 +197,23 @@ def _methods(
     files: list[str] = []
     for word in words:
         files += [word] if word.endswith(".txt") else name_models([word], note)
-    rows = name_methods(files, suppression, settings)
+    return name_methods(files, suppression, settings)
+
+
+def _called(rows: Sequence[Method], name: str) -> list[Method]:
+    """The same rows, their class called as the data call it."""
+    own = sorted({row.label for row in rows})
+    if len(own) > 1:
+        raise SettingsError(f"--as {name}: expected models of one class, found {', '.join(own)}")
+    return [
+        replace(row, label=name, model=row.model and replace(row.model, label=name)) for row in rows
+    ]
+
+
+def _of_classes(rows: Sequence[Method], classes: Sequence[str] | None) -> list[Method]:
+    """The rows of the classes asked for; SettingsError for one that has none."""
     if not classes:
-        return rows
+        return list(rows)
     from halfseen.errors import suggest
 
     known = {row.label for row in rows}
@@ -217,9 +246,11 @@ def _run(
         except SettingsError:
             raise
         except HalfseenError as error:
-            problems.append(str(error))
+            problems.append(f"{error}{'' if label in dataset.classes else AS}")
             continue
         problems += [line for line in evaluation.problems if line not in problems]
+        for line in evaluation.notes:
+            report.say(f"note: {line}")
         yield evaluation
 
 

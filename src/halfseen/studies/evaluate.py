@@ -81,7 +81,8 @@ class Evaluation:
     dataset      the images that could be read, with the objects of all classes
     found        by method, one Detections an image
     differences  by method, its AP minus that of the `baseline`, with a bootstrap interval
-    problems     one line for each image that was left out, or measure that could not be made
+    problems     one line for each image or results file that was left out
+    notes        one line for each measure that the data do not allow
     tables       more of them, of other protocols and of groups of objects
     """
 
@@ -96,6 +97,7 @@ class Evaluation:
     differences: dict[str, APDifference]
     problems: tuple[str, ...]
     tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def name_methods(
@@ -179,11 +181,9 @@ def evaluate(
     check_objects(dataset, label)
     problems: list[str] = []
     given, methods = _read_results(dataset, label, methods, problems)
-    textures: list[Pixels] = []
-    if conditions.shares and any(method.model for method in methods):
-        textures = _textures(dataset, label, conditions.seed)
-        if not textures:
-            problems.append(f"{dataset.name}: no image without a {label} gives texture: no sweep")
+    sweeps = conditions.shares and any(method.model for method in methods)
+    textures = _textures(dataset, label, conditions.seed) if sweeps else []
+    note = f"no sweep: it needs an image without a {label} for texture, and every image has one"
     run = MethodsOnImage(dataset, label, [m for m in methods if m.model], conditions, textures)
     outcomes = list(map_images(run, range(len(dataset)), cores, on_done, cluster))
     good = [k for k, result in enumerate(outcomes) if not isinstance(result, str)]
@@ -215,7 +215,7 @@ def evaluate(
     }
     return Evaluation(
         label, dataset, tuple(methods), conditions, tuple(summaries), matches, found, baseline,
-        differences, tuple(problems),
+        differences, tuple(problems), notes=(note,) if sweeps and not textures else (),
     )  # fmt: skip
 
 
