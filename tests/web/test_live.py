@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,8 @@ from halfseen.geometry import clip, iou_matrix
 from halfseen.model.mixture import Mixture
 from halfseen.refine.detector import Detector
 from halfseen.web.catalogue import SCENES, find_sets, scene_objects, scene_pixels
-from halfseen.web.live import LiveSettings, compare, inspect
+from halfseen.web.live import RIGID, LiveSettings, classes, compare, inspect
+from tests.builders import make_dataset, make_model
 
 Image = np.ndarray
 
@@ -36,17 +39,62 @@ def covered() -> tuple[Image, list[float]]:
 
 @pytest.mark.parametrize("method", ["BL", "BLT", "VIS"])
 @pytest.mark.parametrize("box", ["car", "edge"])
-def test_the_followed_score_is_the_best_overlapping_candidates(
+def test_the_followed_score_is_that_reported_or_of_the_best_overlapping_candidate(
     models: dict[str, Mixture], covered: tuple[Image, list[float]], method: str, box: str
 ) -> None:
     image, watched = covered
     if box == "edge":  # reaches out of the image
         watched = [-60.0, 180.0, 110.0, 270.0]
     report = compare(image, {method: models[method]}, LiveSettings(), watched)["methods"][0]
-    found = Detector(models[method]).candidates(image, -4.0 if method != "VIS" else -1.8)
+    detector = Detector(models[method])
+    found = detector.detect(image)
+    if not (iou_matrix(found.clipped, clip(np.array([watched]), found.size)) >= SAME).any():
+        found = detector.candidates(image, -4.0 if method != "VIS" else -1.8)
     near = iou_matrix(found.clipped, clip(np.array([watched]), found.size))[:, 0] >= SAME
     assert near.any()
     assert report["watched"]["score"] == pytest.approx(found.score[near][0], abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["BL", "BLT", "VIS"])
+def test_the_page_reports_what_detect_does_at_any_threshold(
+    models: dict[str, Mixture], covered: tuple[Image, list[float]], method: str
+) -> None:
+    image, _ = covered
+    expected = Detector(models[method]).detect(image)
+    reported = {}
+    for threshold in (-1.0, -0.5, 0.25):
+        settings = LiveSettings(threshold=threshold)
+        report = compare(image, {method: models[method]}, settings)["methods"][0]
+        kept = expected[expected.score >= threshold]
+        assert [row["score"] for row in report["detections"]] == kept.score.tolist()
+        for row in report["detections"]:
+            reported.setdefault(str(row["full"]), set()).add(row["score"])
+    assert len(reported) > 2
+    assert all(len(scores) == 1 for scores in reported.values())
+
+
+def test_classes_are_those_that_detect_lists() -> None:
+    cars = [(4, make_model(label="car")), (7, make_model("BLT", label="van"))]
+    image = np.asarray(make_dataset().image(0))
+    rows = classes(image, cars)
+    found = Detector([model for _, model in cars]).detect(image, threshold=0)
+    assert {row["label"]: row["count"] for row in rows} == Counter(found.label.tolist())
+    assert {row["label"]: row["models"] for row in rows} == {"car": 4, "van": 7}
+    assert rows[0]["score"] == found.score[0]
+    assert [row["lowest"] for row in rows] == [
+        found.score[found.label == row["label"]].min() for row in rows
+    ]
+    assert classes(np.zeros((60, 60, 3), np.uint8), cars) == []
+
+
+def test_a_model_alone_is_compared_with_its_own_templates_where_every_block_counts() -> None:
+    own = next(one for one in find_sets() if one.learnt == "photographs")
+    rigid, vis = own.models[RIGID], own.models["VIS"]
+    assert not rigid.visibility
+    assert rigid.components is vis.components
+    image = np.random.default_rng(0).integers(255, size=(160, 160, 3)).astype(np.uint8)
+    reports = compare(image, own.models, LiveSettings(threshold=-1))["methods"]
+    assert [report["method"] for report in reports] == [RIGID, "VIS", "VIS+NMS"]
 
 
 def test_covering_lowers_bl_more_and_hides_the_covered_blocks(
@@ -79,7 +127,11 @@ def test_a_score_taken_apart_adds_up(
             sums["bias"] + sums["visible"] + sums["hidden_blocks"] * sums["u"]
             + sums["outside_blocks"] * sums["u_t"] - sums["edges"] * sums["alpha"]
         )  # fmt: skip
-        assert total == pytest.approx(detection["score"], abs=2e-4)
+        assert total == pytest.approx(apart["window_score"], abs=2e-4)
+        assert apart["detection"]["score"] == detection["score"]
+        counted = "".join(apart["flags"])
+        assert counted.count("h") == sums["hidden_blocks"]
+        assert counted.count(".") == sums["outside_blocks"]
         blocks = sums["visible_blocks"] + sums["hidden_blocks"] + sums["outside_blocks"]
         assert blocks == np.size(apart["responses"])
         for neighbour in apart["neighbours"]:

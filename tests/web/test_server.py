@@ -124,6 +124,12 @@ def test_setup_names_the_models_and_methods(page: Page) -> None:
     assert setup["scenes"] == len(catalogue.SCENES)
 
 
+def test_the_classes_of_a_photograph_are_asked_of_all_models(page: Page) -> None:
+    pixels = np.zeros((50, 60, 3), np.uint8)
+    assert page.post("/api/classes?width=60&height=50", rgba(pixels)).json == []
+    assert page.post("/api/classes?width=60&height=51", rgba(pixels)).status == 400
+
+
 def test_scenes_are_served_without_loss(page: Page) -> None:
     picture = page.get("/api/scenes/1/picture.png")
     assert (np.asarray(Image.open(io.BytesIO(picture.body))) == scene_pixels(1)).all()
@@ -371,11 +377,17 @@ def test_only_loopback_is_local(host: str, local: bool) -> None:
 
 
 def test_given_models_come_first_and_make_sets_by_class(tmp_path: Any) -> None:
-    from halfseen.web.catalogue import METHODS, model_file
+    from halfseen.web.catalogue import METHODS, model_file, photograph_models
 
     files = [model_file(method) for method in METHODS]
     sets = find_sets([files[2], files[0], files[2]], tmp_path)
-    assert [(s.name, sorted(s.models)) for s in sets] == [("car", ["BL", "VIS"]), ("car", ["VIS"])]
+    assert [(s.name, sorted(s.models)) for s in sets] == [
+        ("car", ["BL", "VIS"]),
+        ("car", ["Rigid", "VIS"]),
+    ]
+    assert [n for n, _ in photograph_models(sets)] == [0, 1]
+    everything = [own.label for own in find_sets() if own.learnt == "photographs"]
+    assert len(photograph_models(find_sets())) == len(everything) == 20
     names = [own.name for own in find_sets()]
     assert names[:2] == ["car, learnt from built-in scenes", "aeroplane, learnt from photographs"]
     with pytest.raises(SettingsError, match="no models"):

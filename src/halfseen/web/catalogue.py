@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,13 @@ from halfseen.data.records import Record
 from halfseen.data.scenes import Scene, render_scene
 from halfseen.errors import SettingsError
 from halfseen.model.mixture import Method, Mixture
-from halfseen.model.shipped import shipped
+from halfseen.model.shipped import ALL, find_shipped
 from halfseen.model.store import load
+from halfseen.web.live import RIGID
 
 FOLDER = Path(__file__).parents[1] / "models"
 LABEL = "car"
+Learnt = Literal["yours", "scenes", "photographs"]
 METHODS: tuple[Method, ...] = ("BL", "BLT", "VIS")
 SHOW_SEED = 2024
 SCENES: tuple[int, ...] = tuple(json.loads((FOLDER / "scenes.json").read_text()))
@@ -40,10 +43,14 @@ def show_scene(number: int) -> Scene:
 
 @dataclass(frozen=True)
 class ModelSet:
-    """The models of one class that are compared with each other, by their methods."""
+    """The models of one class that are compared with each other, by their methods.
+
+    learnt  from what: built-in scenes, the photographs that shipped models saw, or yours
+    """
 
     name: str
     models: dict[str, Mixture]
+    learnt: Learnt = "yours"
 
     @property
     def label(self) -> str:
@@ -56,30 +63,38 @@ def find_sets(given: Sequence[str | PathLike[str]] = (), folder: Path = FOLDER) 
     Files of the same class and different methods make one set. A file that is no model raises
     ModelError.
     """
-    sets = _grouped([Path(path) for path in given], "{}")
-    sets += _grouped(sorted(folder.glob("scenes-*.safetensors")), "{}, learnt from built-in scenes")
-    # Of each class the model with a mask head, where there is one.
-    photographs = {
-        path.name: path
-        for variant in ("fast", "fhog")
-        for path in shipped(variant, folder / "voc").values()
-    }
-    sets += _grouped(list(photographs.values()), "{}, learnt from photographs")
+    sets = _grouped([Path(path) for path in given], "{}", "yours")
+    drawn = sorted(folder.glob("scenes-*.safetensors"))
+    sets += _grouped(drawn, "{}, learnt from built-in scenes", "scenes")
+    best = [model.path for model in find_shipped(ALL, folder / "voc")]
+    sets += _grouped(best, "{}, learnt from photographs", "photographs")
     if not sets:
         raise SettingsError("no models: give model files, or make one with `halfseen train`")
     return sets
 
 
-def _grouped(paths: Sequence[Path], title: str) -> list[ModelSet]:
+def photograph_models(sets: Sequence[ModelSet]) -> list[tuple[int, Mixture]]:
+    """The models that look through a photograph, with the numbers of their sets: yours, or all."""
+    chosen = [n for n, one in enumerate(sets) if one.learnt == "yours"] or [
+        n for n, one in enumerate(sets) if one.learnt == "photographs"
+    ]
+    return [(n, sets[n].models.get("VIS", [*sets[n].models.values()][-1])) for n in chosen]
+
+
+def _grouped(paths: Sequence[Path], title: str, learnt: Learnt) -> list[ModelSet]:
     sets: list[ModelSet] = []
     for path in paths:
         model = load(path)
         name = title.format(model.label)
         fitting = [s for s in sets if s.name == name and model.method not in s.models]
         if not fitting:
-            fitting = [ModelSet(name, {})]
+            fitting = [ModelSet(name, {}, learnt)]
             sets += fitting
         fitting[0].models[model.method] = model
+    for one in sets:
+        if list(one.models) == ["VIS"]:
+            vis = one.models["VIS"]
+            one.models[RIGID] = replace(vis, method="BLT", head=None, calibration=None)
     return sets
 
 

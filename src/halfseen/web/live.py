@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.data.records import Record, records
+from halfseen.detect.detector import SEARCHED
 from halfseen.detect.follow import SAME, follow
 from halfseen.detect.view import View
 from halfseen.detect.windows import gather_features
@@ -21,10 +22,13 @@ from halfseen.errors import SettingsError
 from halfseen.geometry import clip, iou_matrix
 from halfseen.model.mixture import Component, Mixture
 from halfseen.refine.detector import Detector
+from halfseen.report.words import strong
 from halfseen.suppression import Interpretation
+from halfseen.suppression.classes import one_class
+from halfseen.suppression.voting import Voting
 
-CANDIDATES = 500
-"""The best candidates that suppression is given. Sliders can make every window one."""
+CANDIDATES = {"voting": 2000, "covering": 500}
+"""The best candidates that each suppression is given. Sliders can make every window one."""
 
 MOST = 200
 """Detections sent for one method at most: more cannot be told apart."""
@@ -32,7 +36,11 @@ MOST = 200
 NEIGHBOURS = 40
 """Suppressed neighbours sent of one detection at most."""
 
+RIGID = "Rigid"
+"""The same templates as VIS, but every block counts: what a photograph's class is compared with."""
+
 METHODS: dict[str, tuple[str, str]] = {
+    RIGID: (RIGID, "voting"),
     "BL": ("BL", "voting"),
     "BLT": ("BLT", "voting"),
     "VIS": ("VIS", "voting"),
@@ -48,16 +56,17 @@ STEPS = 200_000_000
 class LiveSettings:
     """What the sliders set.
 
-    threshold  the lowest score reported, -1 to 3
+    threshold  the lowest score reported, -1 to 3. What is reported of a detection does not depend
+               on it: voting sees all candidates, as it does elsewhere
     alpha      Ising weight, 0 to 1; None leaves the model's own
     shift      added to every component's u, -0.2 to 0.2: above 0 hiding is cheaper
-    overlap    eta, the largest overlap of two reported detections, 0 to 1
+    overlap    eta, the largest overlap of two reported detections, 0 to 1; by default that of voting
     """
 
     threshold: float = 0.0
     alpha: float | None = None
     shift: float = 0.0
-    overlap: float = 0.5
+    overlap: float = Voting.overlap
 
     def __post_init__(self) -> None:
         ranges = {"threshold": (-1, 3), "alpha": (0, 1), "shift": (-0.2, 0.2), "overlap": (0, 1)}
@@ -78,6 +87,13 @@ class LiveSettings:
         return replace(model, components=components, alpha=alpha, head=None, calibration=None)
 
 
+class Followed(NamedTuple):
+    """The box of an object, and the best window of a model that overlaps it."""
+
+    box: Sequence[float]
+    window: Detections
+
+
 def compare(
     image: NDArray[np.uint8],
     models: Mapping[str, Mixture],
@@ -92,59 +108,95 @@ def compare(
     names = list(models)
     detector = Detector([settings.applied(models[name]) for name in names])
     view = detector.view(image)
-    found = detector.search(view, settings.threshold)
-    followed: dict[str, Detections | None] = {}
-    if watched is not None:
-        for m, name in enumerate(names):
-            window = follow(view, watched, m)
-            followed[name] = None if window is None else detector.finish(view, window)
+    found = detector.search(view, SEARCHED)
+    followed: dict[str, Followed] = {}
+    for m, name in enumerate(names if watched is not None else ()):
+        window = follow(view, watched or (), m)
+        if window is not None:
+            followed[name] = Followed(watched or (), window)
     reports = []
     for method, (name, _) in METHODS.items():
         if name in names:
             m = names.index(name)
             own = found[found.model == m]
-            report = _report(method, detector, view, own, settings)
-            reports.append({**report, "watched": _watched(report, followed.get(name), watched)})
+            reports.append(_report(method, detector, view, own, settings, followed.get(name)))
     return {"size": [image.shape[1], image.shape[0]], "methods": reports}
 
 
+def classes(image: NDArray[np.uint8], sets: Sequence[tuple[int, Mixture]]) -> list[Record]:
+    """The classes that are found in an image, the surest first: what `halfseen detect` lists.
+
+    sets  the numbers of sets of models, each with the model that looks for its class
+    Each has the number of its set, how many objects of it are found, the whole box, score and
+    probability of the best, and the lowest score of them.
+    """
+    numbers, models = zip(*sets, strict=True)
+    detector = Detector(list(models))
+    view = detector.view(image)
+    candidates, choice = detector.suppress(view, detector.search(view, SEARCHED))
+    found = detector.finish(view, choice.of(candidates))
+    found = found[(one_class(found)[0] < 0) & strong(found)]
+    rows = []
+    for m in dict.fromkeys(found.model.tolist()):
+        own = found[found.model == m]
+        if own.probability is not None:
+            own = own[np.argsort(-own.probability, kind="stable")]
+        rows.append(
+            {
+                **records(own[:1])[0],
+                "models": numbers[m],
+                "count": len(own),
+                "lowest": float(own.score.min()),
+            }
+        )
+    return sorted(rows, key=lambda row: -row.get("probability", row["score"]))
+
+
 def _report(
-    method: str, detector: Detector, view: View, found: Detections, settings: LiveSettings
-) -> Record:
-    """What one method reports of its model's candidates."""
-    candidates, choice = _interpret(method, detector, view, found[:CANDIDATES], settings)
-    kept = detector.finish(view, candidates[choice.indices[:MOST]])
-    reported = [
-        {**record, "index": int(i), "rank": round(float(rank), 4)}
-        for record, i, rank in zip(records(kept), choice.indices, choice.rank, strict=False)
-    ]
+    method: str, detector: Detector, view: View, found: Detections, settings: LiveSettings,
+    followed: Followed | None,
+) -> Record:  # fmt: skip
+    """What one method reports of its model's candidates, and of what is followed."""
+    candidates, choice = _interpret(method, detector, view, found, settings)
+    kept = choice.of(candidates)
+    above = np.flatnonzero(kept.score >= settings.threshold)[:MOST]
+    reported = records(detector.finish(view, kept[above]))
     return {
         "method": method,
         "suppression": choice.method,
-        "candidates": len(found),
+        "candidates": len(candidates),
         "optimal": choice.optimal if choice.method == "covering" else None,
-        "detections": reported,
+        "detections": [
+            {**row, "index": int(choice.indices[k])}
+            for row, k in zip(reported, above, strict=True)
+        ],
+        "watched": followed and _watched(detector, view, kept, followed, settings.threshold),
     }
 
 
 def _watched(
-    report: Record, followed: Detections | None, watched: Sequence[float] | None
-) -> Record | None:
-    """The followed window, and whether the method reports one that overlaps what is watched."""
-    if watched is None or followed is None:
-        return None
-    target = clip(np.asarray([watched], np.float64), followed.size)
-    boxes = np.array([row["full"] for row in report["detections"]]).reshape(-1, 4)
-    overlaps = iou_matrix(clip(boxes, followed.size), target)[:, 0]
-    return {**records(followed)[0], "reported": bool((overlaps >= SAME).any())}
+    detector: Detector, view: View, kept: Detections, followed: Followed, threshold: float
+) -> Record:
+    """The best detection that overlaps what is followed; where there is none, the best window."""
+    target = clip(np.asarray([followed.box], np.float64), view.size)
+    near = kept[iou_matrix(kept.clipped, target)[:, 0] >= SAME][:1]
+    shown = detector.finish(view, near if len(near) else followed.window)
+    reported = bool(len(near) and near.score[0] >= threshold)
+    return {**records(shown)[0], "reported": reported}
 
 
 def _interpret(
     method: str, detector: Detector, view: View, found: Detections, settings: LiveSettings
 ) -> tuple[Detections, Interpretation]:
-    """The candidates as the method's suppression saw them, and which of them it keeps."""
+    """The candidates as the method's suppression saw them, and which of them it keeps.
+
+    Voting sees all from `SEARCHED` on, covering those that may be reported.
+    """
     options: dict[str, Any] = {"overlap": settings.overlap}
     name = METHODS[method][1]
+    if name == "covering":
+        found = found[found.score >= settings.threshold]
+    found = found[: CANDIDATES[name]]
     if name == "covering" and len(found):
         model = detector.models[int(found.model[0])]
         options |= {
@@ -172,11 +224,13 @@ def inspect(
         raise SettingsError(f"method must be one of {', '.join(known)}, found {method!r}")
     detector = Detector(settings.applied(models[own]))
     view = detector.view(image)
-    found = detector.search(view, settings.threshold)[:CANDIDATES]
+    found = detector.search(view, SEARCHED)
     candidates, choice = _interpret(method, detector, view, found, settings)
-    if index not in choice.indices:
+    kept = choice.of(candidates)
+    place = np.flatnonzero((choice.indices == index) & (kept.score >= settings.threshold))
+    if not len(place):
         raise SettingsError(f"detection {index} is not among those that {method} reports")
-    finished = detector.finish(view, candidates[[index]])
+    finished = detector.finish(view, kept[place])
     neighbours = []
     for i in np.flatnonzero(choice.excluder == index)[:NEIGHBOURS]:
         reason = choice.why(int(i))
@@ -194,7 +248,7 @@ def inspect(
         "suppressed": int((choice.excluder == index).sum()),
         "limit": settings.overlap,
         "neighbours": neighbours,
-        **take_apart(view, found[index]),
+        **take_apart(view, candidates[index]),
     }
 
 
@@ -219,6 +273,8 @@ def take_apart(view: View, found: Detections) -> Record:
     ]
     edges = sum(int(pair.sum()) for pair in pairs) if model.visibility else 0
     return {
+        "flags": records(found)[0]["blocks"],
+        "window_score": float(found.score[0]),
         "responses": [[round(float(r), 4) for r in row] for row in responses],
         "outside": ["".join("01"[o] for o in row) for row in outside.tolist()],
         "sum": {

@@ -33,12 +33,13 @@ from halfseen.web.catalogue import (
     SCENES,
     ModelSet,
     encode,
+    photograph_models,
     scene_file,
     scene_objects,
     scene_pixels,
 )
 from halfseen.web.guard import Guard, Refused, ServeLimits, read_body
-from halfseen.web.live import METHODS, LiveSettings, compare, inspect
+from halfseen.web.live import METHODS, LiveSettings, classes, compare, inspect
 
 Result = TypeVar("Result")
 
@@ -104,6 +105,11 @@ def make_app(
         box = None if watched is None else _box(watched)
         image = await pixels(request, width, height)
         return JSONResponse(await compute(compare, image, chosen.models, settings, box))
+
+    @app.post("/api/classes", dependencies=[Depends(place)])
+    async def list_classes(request: Request, width: int, height: int) -> Response:
+        image = await pixels(request, width, height)
+        return JSONResponse(await compute(classes, image, photograph_models(sets)))
 
     @app.post("/api/inspect", dependencies=[Depends(place)])
     async def inspect_one(
@@ -239,6 +245,7 @@ def _describe(sets: Sequence[ModelSet], limits: ServeLimits) -> Record:
             {
                 "name": one.name,
                 "label": one.label,
+                "learnt": one.learnt,
                 "methods": [name for name, (own, _) in METHODS.items() if own in one.models],
                 "alpha": one.models["VIS"].alpha if "VIS" in one.models else None,
                 "u": [c.u for c in one.models["VIS"].components] if "VIS" in one.models else [],
