@@ -6,14 +6,19 @@ import base64
 import io
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+import halfseen as hs
+from halfseen.data.image import as_image
+from halfseen.data.scenes import render_scene
 from halfseen.web.catalogue import scene_objects, scene_pixels
 from tests_browser.browser import Page, serving
 
@@ -78,6 +83,7 @@ def test_a_covered_object_is_lost_by_bl_and_still_seen_by_vis(page: Page) -> Non
     before = {name: page.card(name) for name in ("BL", "BLT", "VIS", "VIS+NMS")}
     assert all(card["reported"] for card in before.values())
     assert "every method finds it" in page.text("#story")
+    assert "You have covered nothing" in page.text("#story")
     keep(page, "page-uncovered")
     area = cover(page)
     after = {name: page.card(name) for name in before}
@@ -138,13 +144,116 @@ def photo(pixels: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def test_a_photo_is_dropped_in(page: Page) -> None:
-    drop(page, "street.png", photo(scene_pixels(SCENE)[:, ::-1][:320]))
-    page.wait_for("return document.getElementById('frame').style.aspectRatio === '500 / 320'")
+@pytest.fixture(scope="module")
+def field() -> np.ndarray:
+    """Four horses in a field, as a photograph would show them: drawn, and cut to another size."""
+    return as_image(render_scene(31, 4).truth.source)[:320]
+
+
+def drop_photo(page: Page, pixels: np.ndarray) -> None:
+    """Drops a photograph in, as a JPEG, and waits for its classes and their answers."""
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "JPEG", quality=90)
+    drop(page, "photo.jpg", buffer.getvalue())
+    height, width = pixels.shape[:2]
+    page.wait_for(
+        f"return document.getElementById('frame').style.aspectRatio === '{width} / {height}'"
+    )
     page.settle()
-    assert page.card("VIS")["reported"]  # the best object that was found is followed
+
+
+def cover_watched(page: Page, size: tuple[int, int], share: float = 0.5) -> None:
+    """Drags a cover over the left part of what is followed in a photograph."""
+    x1, y1, x2, y2 = page.saved_json()["watched"]
+    page.run("window.__size = arguments[0]", list(size))
+    left, top = max(2, x1), max(2, y1)
+    page.drag((left, top), (left + share * (x2 - left), min(size[1] - 2, y2)))
+    page.run("window.__size = undefined")
+    page.settle()
+
+
+def test_a_photo_shows_the_classes_found_and_is_covered_as_a_scene_is(
+    page: Page, field: np.ndarray
+) -> None:
+    drop_photo(page, field)
+    chips = page.driver.find_elements(By.CSS_SELECTOR, "#classes button")
+    assert chips[0].text.startswith("horse")  # the best models of all classes, the surest first
+    assert chips[0].get_attribute("aria-checked") == "true"
+    assert "horse" in page.text("#found")
     assert not page.find("#message").is_displayed()
     assert page.run("return document.querySelector('#scenes [aria-checked=true]')") is None
+    before = {name: page.card(name) for name in ("Rigid", "VIS", "VIS+NMS")}
+    assert before["VIS"]["reported"]
+    keep(page, "page-photo")
+    cover_watched(page, (500, 320))
+    after = {name: page.card(name) for name in before}
+    assert 30 < int(page.run("return document.body.dataset.covered")) < 70
+    assert all(after[name]["score"] < before[name]["score"] - 0.3 for name in before)
+    page.find("#clear").click()
+    page.settle()
+    assert {name: page.card(name) for name in before} == before
+    if len(chips) > 1:
+        chips[1].click()
+        page.settle()
+        assert chips[1].get_attribute("aria-checked") == "true"
+        assert chips[1].text.split()[0] in page.text("#story")
+        assert page.card("VIS")["reported"]
+    page.scene(SCENE)
+    assert not page.find("#classes").is_displayed()
+    assert page.card("BL")["reported"]  # the models of the scenes again
+
+
+def test_no_class_in_a_photo_is_no_error(page: Page) -> None:
+    drop_photo(page, np.full((64, 64, 3), 90, np.uint8))
+    assert "No class is found" in page.text("#story")
+    assert not page.find("#classes").is_displayed()
+
+
+def test_a_model_of_ones_own_opens_without_calling_a_drawn_car_lost(tmp_path: Path) -> None:
+    file = tmp_path / "own.safetensors"
+    hs.save(replace(hs.load("sofa.fast"), label="mug"), file)
+    with serving(file) as address:
+        own = Page(address)
+        try:
+            assert "lost" not in own.text("#cards")
+            assert "No mug is found in this drawn scene" in own.text("#story")
+            drop_photo(own, scene_pixels(SCENE)[:200])
+            assert "car" not in own.text("#classes")
+        finally:
+            own.close()
+
+
+def test_a_cover_beside_what_is_called_hidden_is_told_from_one_over_it(page: Page) -> None:
+    """The picture, the inspector and the sentence speak of the same blocks."""
+    area = cover(page, 0.45)
+    assert "and where" in page.text("#story")
+    page.find("#clear").click()
+    x = area[0] + 0.9 * (area[2] - area[0])
+    page.drag((x, area[1] + 10), (x + 7, area[1] + 17))  # next to nothing
+    page.settle()
+    told = page.text("#story")
+    assert "and where" not in told
+    assert "nothing for hidden" in told or "not under your cover" in told
+
+
+def test_targets_can_be_hit_with_a_thumb(page: Page, field: np.ndarray) -> None:
+    drop_photo(page, field)
+    page.find("#found button").click()
+    page.wait_for("return !document.getElementById('inspector').hidden")
+    small = page.run(
+        "return [...document.querySelectorAll('button, select, .button, input[type=range],"
+        " .group span')].filter((e) => e.offsetParent).map((e) => [e.textContent || e.id,"
+        " e.getBoundingClientRect()]).filter(([n, r]) => Math.min(r.width, r.height) < 44)"
+        ".map(([n]) => n)"
+    )
+    assert small == []
+
+
+def test_the_strip_of_scenes_shows_that_it_scrolls(page: Page) -> None:
+    assert page.run("return getComputedStyle(document.getElementById('scenes')).maskImage") != "none"
+    page.run("const s = document.getElementById('scenes'); s.scrollLeft = s.scrollWidth")
+    page.wait_for("return !document.getElementById('scenes').classList.contains('more')", 5)
+    assert page.run("return document.getElementById('scenes').classList.contains('before')")
 
 
 def test_a_photo_is_chosen_by_the_button(page: Page, tmp_path: Path) -> None:
@@ -153,7 +262,7 @@ def test_a_photo_is_chosen_by_the_button(page: Page, tmp_path: Path) -> None:
     page.find("#photo").send_keys(str(file))
     page.wait_for("return document.getElementById('frame').style.aspectRatio === '400 / 100'")
     page.settle()
-    assert "No car is found" in page.text("#story")
+    assert "No class is found" in page.text("#story")
 
 
 @pytest.mark.parametrize(
@@ -275,7 +384,7 @@ def test_nothing_is_asked_of_other_machines(page: Page) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_it_fits_a_phone_in_either_theme(url: str, theme: str) -> None:
+def test_it_fits_a_phone_in_either_theme(url: str, theme: str, field: np.ndarray) -> None:
     phone = Page(url, (390, 844), {"prefers-color-scheme": theme})
     try:
         cover(phone)
@@ -285,6 +394,17 @@ def test_it_fits_a_phone_in_either_theme(url: str, theme: str) -> None:
         assert (min(int(v) for v in paper[4:-1].split(",")) > 128) == (theme == "light")
         assert phone.card("VIS")["score"] is not None
         keep(phone, f"page-phone-{theme}")
+        drop_photo(phone, field)
+        assert phone.run("return document.documentElement.scrollWidth") <= 390
+        assert phone.find("#classes button").is_displayed()
+        chip = phone.run(
+            "const s = getComputedStyle(document.querySelector('#classes [aria-checked=true]'));"
+            "return [s.color, s.backgroundColor]"
+        )
+        tones = [sum(int(v) for v in tone[4:-1].split(",")) for tone in chip]
+        assert abs(tones[0] - tones[1]) > 250  # legible
+        keep(phone, f"page-phone-photo-{theme}")
+        phone.scene(SCENE)
         if theme == "dark":
             phone.resize(1360, 1000)
             phone.settle()

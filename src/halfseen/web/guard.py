@@ -47,7 +47,7 @@ class ServeLimits:
 
     upload_bytes: int = 20 * 2**20
     upload_pixels: int = 50_000_000
-    side: int = 1024
+    side: int = 768
     body_seconds: float = 20.0
     workers: int = cpu_count() or 1
     waiting: int = 16

@@ -2,7 +2,9 @@
 // background as it is; the whole object dashed, its visible part solid. Coordinates are pixels of
 // the picture; `scale` makes them the canvas's.
 
-export const COLOURS = { BL: "#d55e00", BLT: "#e69f00", VIS: "#56b4e9", "VIS+NMS": "#009e73" };
+import { sure } from "/state.js";
+
+export const COLOURS = { Rigid: "#d55e00", BL: "#d55e00", BLT: "#e69f00", VIS: "#56b4e9", "VIS+NMS": "#009e73" };
 const FOR = [86, 180, 233];
 const AGAINST = [230, 120, 20];
 
@@ -15,7 +17,8 @@ export function drawDetections(ctx, scale, size, detections, colour, options = {
     box(ctx, scale, d.full, colour, line * 0.8 * bold, [line * 3, line * 2.2]);
     box(ctx, scale, d.visible, colour, line * bold, []);
   }
-  if (labels) for (const d of detections) label(ctx, scale, size, d, colour);
+  const taken = [];
+  if (labels) for (const d of detections) label(ctx, scale, size, d, colour, taken);
 }
 
 function drawBlocks(ctx, scale, [width, height], d, colour, hatch) {
@@ -63,9 +66,10 @@ export function box(ctx, scale, [x1, y1, x2, y2], colour, width, dash) {
   ctx.restore();
 }
 
-function label(ctx, scale, [width, height], d, colour) {
+// Above the box; where another label is, or there is no room, below it or lower and lower in it.
+function label(ctx, scale, [width, height], d, colour, taken) {
   const seen = Math.round(100 * d.visible_fraction);
-  const text = `${d.label} ${d.score.toFixed(2)}` + (seen < 100 ? ` · ${seen}% seen` : "");
+  const text = `${d.label} ${sure(d)}, ${seen}% seen`;
   const ratio = ctx.canvas.width / (ctx.canvas.clientWidth || ctx.canvas.width);
   const size = 13 * ratio;
   ctx.font = `600 ${size}px system-ui, sans-serif`;
@@ -73,7 +77,11 @@ function label(ctx, scale, [width, height], d, colour) {
   const h = size * 1.5;
   const x = Math.max(0, Math.min(d.visible[0] * scale, width * scale - w));
   const above = d.visible[1] * scale - h;
-  const y = above >= 0 ? above : Math.min(d.visible[3] * scale, height * scale - h);
+  const lower = Array.from({ length: 6 }, (_, k) => d.visible[1] * scale + k * h);
+  const places = [above, d.visible[3] * scale, ...lower].filter((at) => at >= 0 && at + h <= height * scale);
+  const free = (at) => taken.every(([x1, y1, x2, y2]) => x >= x2 || x + w <= x1 || at >= y2 || at + h <= y1);
+  const y = places.find(free) ?? places[0] ?? 0;
+  taken.push([x, y, x + w, y + h]);
   ctx.fillStyle = colour;
   ctx.fillRect(x, y, w, h);
   ctx.fillStyle = luminance(colour) > 110 ? "#000" : "#fff";
@@ -142,7 +150,7 @@ export function handles(ctx, scale, patch, line) {
   ctx.stroke();
 }
 
-// The detection's own window, cut out of the picture, with its grid and flags.
+// The detection's own window, cut out of the picture, with its grid and the flags of its score.
 export function drawWindow(canvas, picture, inspected, colour) {
   const d = inspected.detection;
   const { ctx, side, rows, cols } = grid(canvas, d);
@@ -155,7 +163,7 @@ export function drawWindow(canvas, picture, inspected, colour) {
     if (inspected.outside[r][c] === "1") {
       ctx.fillStyle = "#777";
       ctx.fillRect(c * side, r * side, side, side);
-    } else if (d.blocks[r][c] === "h") {
+    } else if (inspected.flags[r][c] === "h") {
       ctx.fillStyle = "rgb(0 0 0 / 0.5)";
       ctx.fillRect(c * side, r * side, side, side);
       ctx.fillStyle = hatch;
@@ -177,7 +185,7 @@ export function drawResponses(canvas, inspected) {
     const tone = (value > 0 ? FOR : AGAINST).map((v) => Math.round(250 + (v - 250) * part));
     ctx.fillStyle = inspected.outside[r][c] === "1" ? "#777" : `rgb(${tone})`;
     ctx.fillRect(c * side, r * side, side - 1, side - 1);
-    if (d.blocks[r][c] === "h" && inspected.outside[r][c] !== "1") {
+    if (inspected.flags[r][c] === "h" && inspected.outside[r][c] !== "1") {
       ctx.fillStyle = "#000";
       ctx.beginPath();
       ctx.arc((c + 0.5) * side, (r + 0.5) * side, side * 0.13, 0, 7);

@@ -3,15 +3,15 @@
 import { COLOURS, drawResponses, drawWindow } from "/draw.js";
 import { compose, post } from "/live.js";
 import { drawStage } from "/show.js";
-import { $, complain, composed, element, report, signed, state } from "/state.js";
+import { $, complain, composed, element, report, signed, state, sure } from "/state.js";
 
 export function listDetections() {
   const shown = report();
   $("found-method").textContent = state.method;
   const items = (shown?.detections ?? []).map((d) => {
     const button = element("button", { type: "button" }, [
-      element("b", {}, [d.score.toFixed(2)]),
-      ` ${d.label} · ${Math.round(100 * d.visible_fraction)}% seen`,
+      element("b", {}, [sure(d)]),
+      ` ${d.label}, ${Math.round(100 * d.visible_fraction)}% seen`,
     ]);
     button.setAttribute("aria-pressed", state.selected?.method === state.method && state.selected.index === d.index);
     button.addEventListener("click", () => select(d));
@@ -72,19 +72,25 @@ export async function inspectSelected() {
   showNeighbours(inspected);
 }
 
-function showSum({ sum, detection }) {
+function showSum({ sum, detection, flags, window_score }) {
+  const same = flags.join() === detection.blocks.join().replaceAll("g", "o");
+  const seen = Math.round(100 * detection.visible_fraction);
+  $("window-caption").textContent = "The window, and the blocks that its score counts as hidden. "
+    + (same ? "" : `On the picture the mask head decides: ${seen}% seen.`);
+
   const rows = [
     ["bias b", sum.bias],
     [`${sum.visible_blocks} visible blocks`, sum.visible],
     [`${sum.hidden_blocks} hidden blocks × u = ${sum.u.toFixed(4)}`, sum.hidden_blocks * sum.u],
     [`${sum.outside_blocks} blocks outside × uₜ = ${sum.u_t.toFixed(4)}`, sum.outside_blocks * sum.u_t],
     [`${sum.edges} borders seen | hidden × −α = ${(-sum.alpha).toFixed(3)}`, -sum.edges * sum.alpha],
+    ["votes of the neighbours it suppressed", detection.score - window_score],
   ];
   const body = rows.map(([name, value]) => element("tr", {}, [
     element("th", { scope: "row" }, [name]), element("td", {}, [signed(value)]),
   ]));
   body.push(element("tr", { class: "total" }, [
-    element("th", { scope: "row" }, ["score"]), element("td", {}, [signed(detection.score)]),
+    element("th", { scope: "row" }, ["score reported"]), element("td", {}, [signed(detection.score)]),
   ]));
   $("sum").querySelector("tbody").replaceChildren(...body);
 }
@@ -95,7 +101,7 @@ function showNeighbours({ neighbours, suppressed, limit, method }) {
     ? `Suppressed neighbours: ${suppressed}` : "No neighbour was suppressed";
   $("neighbours").replaceChildren(...neighbours.map((d) => {
     const why = `${Math.round(100 * d.overlap)}% ${measure}: above η = ${Math.round(100 * limit)}%`;
-    const item = element("button", { type: "button" }, [element("b", {}, [d.score.toFixed(2)]), ` ${why}`]);
+    const item = element("button", { type: "button" }, [element("b", {}, [sure(d)]), ` ${why}`]);
     for (const on of ["pointerenter", "focus"]) item.addEventListener(on, () => hover(d.full));
     for (const off of ["pointerleave", "blur"]) item.addEventListener(off, () => hover(null));
     return element("li", {}, [item]);

@@ -70,6 +70,9 @@ async function lookOnce() {
     compose(false);
     const before = await post("/api/look", watched);
     if (epoch !== state.epoch) return;
+    // An object of a drawn scene that somebody's own detector does not know is not "lost".
+    if (state.guess && !before.methods.some((m) => m.watched?.reported)) state.watched = null;
+    state.guess = false;
     if (!state.watched && follow(before)) return lookOnce();
     state.before = before;
   }

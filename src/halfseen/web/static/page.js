@@ -3,11 +3,12 @@
 import { COLOURS } from "/draw.js";
 import { keyDown, show, startDrag, stopShow } from "/hand.js";
 import { deselect, inspectSelected, listDetections, reselect } from "/inspect.js";
-import { ask, changed, hooks } from "/live.js";
+import { ask, changed, compose, hooks, post } from "/live.js";
 import { drawCards, drawStage, fit, tell } from "/show.js";
-import { $, complain, composed, cover, element, hush, signed, state } from "/state.js";
+import { $, complain, composed, cover, element, hush, signed, state, sure } from "/state.js";
 
 const SAYS = {
+  Rigid: "The templates of VIS, but every block counts.",
   BL: "A plain template: every block counts.",
   BLT: "Also knows the picture’s border.",
   VIS: "Knows hiding: blocks that do not fit may be hidden, each at a price.",
@@ -91,7 +92,7 @@ function makeSliders() {
         : `${signed(value)} → ${own.u.map((u) => (u + value).toFixed(3)).join(", ")}`;
       input.setAttribute("aria-valuetext", output.textContent);
     };
-    write();
+    input.addEventListener("settings", write);
     input.addEventListener("input", () => {
       state.settings[name] = Number(input.value);
       write();
@@ -101,29 +102,74 @@ function makeSliders() {
       element("label", { for: input.id }, [title]), output, input, element("small", {}, [says]),
     ]);
   }));
+  writeSliders();
 }
 
-function setModels(number) {
+function writeSliders() {
+  for (const [name] of SLIDERS) {
+    const input = $(`slider-${name}`);
+    input.value = state.settings[name] ?? 0;
+    input.dispatchEvent(new Event("settings"));
+  }
+}
+
+function useModels(number) {
   state.models = number;
   state.result = null;
   state.selected = null;
+  $("models").value = number;
   makeSliders();
   makeCards();
+}
+
+function setModels(number) {
+  const found = state.classes.find((row) => row.models === number);
+  if (found) { chooseClass(found); return; }
+  useModels(number);
+  markClass(null);
   if (state.scene >= 0) setScene(state.scene);
   else if (state.base) { state.watched = null; changed({ clean: true }); }
 }
 
-function setPicture(bitmap, watched) {
+// Of a photo: one chip for each class that was found, the surest first.
+function showClasses(rows) {
+  state.classes = rows;
+  $("classes").hidden = !rows.length;
+  $("classes").replaceChildren(...rows.map((row) => {
+    const text = `${row.label} ${sure(row)}${row.count > 1 ? ` × ${row.count}` : ""}`;
+    const chip = element("button", { type: "button", role: "radio", "aria-checked": false }, [text]);
+    chip.addEventListener("click", () => chooseClass(row));
+    return chip;
+  }));
+}
+
+function markClass(row) {
+  for (const [i, chip] of [...$("classes").children].entries()) {
+    chip.setAttribute("aria-checked", state.classes[i] === row);
+  }
+}
+
+// Its model looks at the picture from now on, down to the weakest object that was counted.
+function chooseClass(row) {
+  useModels(row.models);
+  markClass(row);
+  state.settings.threshold = Math.min(state.settings.threshold, Math.floor(20 * row.lowest) / 20);
+  writeSliders();
+  state.watched = row.full;
+  changed({ clean: true });
+}
+
+function showPicture(bitmap) {
   state.base = bitmap;
-  state.watched = watched;
   state.result = state.selected = state.hovered = null;
   composed.width = bitmap.width;
   composed.height = bitmap.height;
   $("frame").style.aspectRatio = `${bitmap.width} / ${bitmap.height}`;
   cover.reset(bitmap.width, bitmap.height);
+  document.body.dataset.version = ++state.version;
   stopShow();
   fit();
-  changed({ clean: true });
+  drawStage();
 }
 
 let wanted = 0;
@@ -136,14 +182,21 @@ async function setScene(number) {
   }
   if (number < 0) return;
   hush();
+  if (state.classes.length) { // the models that were chosen for a photo
+    showClasses([]);
+    useModels(0);
+  }
   try {
     const [picture, about] = await Promise.all([
       ask(`/api/scenes/${number}/picture.png`).then((r) => r.blob()).then((b) => createImageBitmap(b)),
       ask(`/api/scenes/${number}`).then((r) => r.json()),
     ]);
     if (mine !== wanted) return;
-    const label = state.setup.models[state.models].label;
-    setPicture(picture, about.objects.find((o) => o.label === label)?.full ?? null);
+    const { label, learnt } = state.setup.models[state.models];
+    showPicture(picture);
+    state.watched = about.objects.find((o) => o.label === label)?.full ?? null;
+    state.guess = learnt !== "scenes";
+    changed({ clean: true });
   } catch (error) {
     complain(error.message);
   }
@@ -163,7 +216,17 @@ async function setPhoto(file) {
     const picture = await createImageBitmap(await response.blob());
     if (mine !== wanted) return;
     setScene(-1);
-    setPicture(picture, null);
+    const photo = wanted;
+    showPicture(picture);
+    showClasses([]);
+    state.watched = null;
+    $("story").textContent = "Looking for every class…";
+    compose(false);
+    const rows = await post("/api/classes");
+    if (photo !== wanted) return;
+    showClasses(rows);
+    if (rows.length) chooseClass(rows[0]);
+    else changed({ clean: true });
   } catch (error) {
     complain(`${file.name}: ${error.message.replace(/^photo: /, "")}`);
   }
@@ -249,6 +312,8 @@ function listen() {
       if (cover.patch) { cover.patch.texture = input.value; changed(); }
     });
   }
+  $("scenes").addEventListener("scroll", showMore);
+  new ResizeObserver(showMore).observe($("scenes"));
   let depth = 0;
   const files = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
   window.addEventListener("dragenter", (e) => { if (files(e)) { depth++; $("drop").classList.add("on"); } });
@@ -261,6 +326,13 @@ function listen() {
     if (event.dataTransfer.files.length) setPhoto(event.dataTransfer.files[0]);
   });
   new ResizeObserver(() => { fit(); if (state.result) render(); else drawStage(); }).observe($("frame"));
+}
+
+// The strip of scenes fades at the end behind which there are more.
+function showMore() {
+  const strip = $("scenes");
+  strip.classList.toggle("more", strip.scrollLeft + strip.clientWidth < strip.scrollWidth - 4);
+  strip.classList.toggle("before", strip.scrollLeft > 4);
 }
 
 async function begin() {
@@ -276,7 +348,8 @@ async function begin() {
   makeSliders();
   makeCards();
   await setScene(0);
-  loadThumbnails();
+  await loadThumbnails();
+  showMore();
 }
 
 begin();

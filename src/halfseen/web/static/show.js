@@ -2,7 +2,7 @@
 
 import { COLOURS, box, corners, drawDetections, handles } from "/draw.js";
 import { compose } from "/live.js";
-import { $, composed, cover, report, state } from "/state.js";
+import { $, composed, cover, report, state, sure } from "/state.js";
 
 const RANGE = [-1.5, 3]; // of the score bars
 
@@ -68,17 +68,37 @@ function bar(card, now, was) {
   const ghost = card.querySelector(".ghost");
   ghost.hidden = !was;
   if (was) ghost.style.left = `${place(was.score)}%`;
-  card.querySelector(".score").textContent = now ? now.score.toFixed(2) : "–";
+  card.querySelector(".score").textContent = now ? sure(now) : "–";
   const status = card.querySelector(".status");
   const seen = Math.round(100 * (now?.visible_fraction ?? 1));
-  status.textContent = !now?.reported ? "✗ lost" : seen < 100 ? `✓ ${seen}% seen` : "✓ found";
+  status.textContent = !state.watched ? "none found" : !now?.reported ? "✗ lost" : `✓ ${seen}% seen`;
   status.classList.toggle("lost", !now?.reported);
 }
 
+// Which share of the blocks that a detection calls hidden lies under the cover.
+function hiddenUnder(d) {
+  const [x1, y1, x2, y2] = d.window;
+  const [wide, high] = [(x2 - x1) / d.blocks[0].length, (y2 - y1) / d.blocks.length];
+  const shares = [];
+  for (const [r, row] of d.blocks.entries()) {
+    for (const [c, block] of [...row].entries()) {
+      const [x, y] = [x1 + c * wide, y1 + r * high];
+      if (block === "h") shares.push(cover.share([x, y, x + wide, y + high], composed.width, composed.height));
+    }
+  }
+  return shares.reduce((a, b) => a + b, 0) / Math.max(1, shares.length);
+}
+
 export function tell() {
-  const label = state.setup.models[state.models].label;
+  const { label, learnt } = state.setup.models[state.models];
+  if (!state.watched && state.scene < 0 && !state.classes.length) {
+    $("story").textContent = "No class is found in this photo. Choose a detector and lower the threshold, or try another photo.";
+    return;
+  }
   if (!state.watched) {
-    $("story").textContent = `No ${label} is found here. Lower the threshold, or try another picture.`;
+    $("story").textContent = state.scene >= 0 && learnt !== "scenes"
+      ? `No ${label} is found in this drawn scene: the detector learnt from other pictures. Drop in a photo.`
+      : `No ${label} is found here. Lower the threshold, or try another picture.`;
     return;
   }
   const share = Math.round(100 * cover.share(state.watched, composed.width, composed.height));
@@ -90,16 +110,19 @@ export function tell() {
   let text;
   if (cover.empty) {
     text = finders.length === names.length
-      ? `Nothing covers the ${label}, and every method finds it. Now cover a part of it.`
-      : `Nothing covers the ${label} yet. ${list(losers)} ${losers.length > 1 ? "miss" : "misses"} it already.`;
+      ? `You have covered nothing of the ${label} yet, and every method finds it. Now cover a part of it.`
+      : `You have covered nothing of the ${label} yet, and ${list(losers)} ${losers.length > 1 ? "miss" : "misses"} it already.`;
   } else {
     text = `${share}% of the ${label}’s box is covered. `;
     text += losers.length ? `${list(losers)} lost it` : "All methods still find it";
     text += losers.length && finders.length ? `; ${list(finders)} still ${finders.length > 1 ? "find" : "finds"} it` : "";
     const vis = found("VIS");
-    if (vis?.reported && vis.visible_fraction < 1) {
-      text += `. VIS says that ${Math.round(100 * (1 - vis.visible_fraction))}% is hidden, and where.`;
-    } else text += ".";
+    const hidden = Math.round(100 * (1 - (vis?.visible_fraction ?? 1)));
+    text += ". ";
+    if (vis?.reported && hidden) {
+      text += hiddenUnder(vis) >= 0.5 ? `VIS says that ${hidden}% is hidden, and where.`
+        : `VIS calls ${hidden}% hidden, but most of that is not under your cover.`;
+    } else if (vis?.reported) text += "VIS takes nothing for hidden.";
   }
   if ($("story").textContent !== text) $("story").textContent = text;
   document.body.dataset.covered = share;

@@ -4,7 +4,7 @@ import { Cover } from "/cover.js";
 
 export const state = {
   setup: null, models: 0, settings: {}, method: "VIS",
-  base: null, watched: null, scene: -1,
+  base: null, watched: null, guess: false, scene: -1, classes: [],
   request: null, result: null, before: null, selected: null, hovered: null,
   tool: "drag", version: 0, epoch: 0, drawn: -1, busy: false,
 };
@@ -18,6 +18,10 @@ export const $ = (id) => document.getElementById(id);
 export const report = () => state.result?.methods.find((m) => m.method === state.method);
 
 export const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
+
+// How sure a detection is, as people read it: a probability, or the score of an uncalibrated model.
+export const sure = (d) => d.probability === undefined ? d.score.toFixed(2)
+  : `${Math.min(99, Math.max(1, Math.round(100 * d.probability)))}%`;
 
 export function element(name, attributes = {}, children = []) {
   const made = document.createElement(name);
