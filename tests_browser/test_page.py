@@ -250,7 +250,9 @@ def test_targets_can_be_hit_with_a_thumb(page: Page, field: np.ndarray) -> None:
 
 
 def test_the_strip_of_scenes_shows_that_it_scrolls(page: Page) -> None:
-    assert page.run("return getComputedStyle(document.getElementById('scenes')).maskImage") != "none"
+    assert (
+        page.run("return getComputedStyle(document.getElementById('scenes')).maskImage") != "none"
+    )
     page.run("const s = document.getElementById('scenes'); s.scrollLeft = s.scrollWidth")
     page.wait_for("return !document.getElementById('scenes').classList.contains('more')", 5)
     assert page.run("return document.getElementById('scenes').classList.contains('before')")

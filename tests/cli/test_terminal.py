@@ -102,7 +102,11 @@ def test_the_shell_completes_commands_options_and_models(
 
 @pytest.mark.parametrize(
     ("shell", "expected"),
-    [("zsh", "#compdef halfseen"), ("fish", "complete --command halfseen"), ("bash", "complete -o")],
+    [
+        ("zsh", "#compdef halfseen"),
+        ("fish", "complete --command halfseen"),
+        ("bash", "complete -o"),
+    ],
 )
 def test_completion_is_that_of_the_shell_that_is_named(
     shell: str,

@@ -136,9 +136,22 @@ def test_a_photograph_is_put_beside_what_is_seen(size: tuple[int, int], axis: in
 def test_the_best_lies_on_top() -> None:
     both = Detections.concatenate([one(score=2.0), one(score=1.0)])
     drawn = draw_detections(picture(), both)
-    second = GROUND + TINT * (np.array(colour(1), float) - GROUND)
-    expected = second + TINT * (np.array(colour(0)) - second)
+    expected = GROUND + TINT * (np.array(colour(0)) - GROUND)
     assert np.abs(drawn[150:240, 120:200] - expected).max() <= 1
+
+
+def test_no_pixel_is_coloured_twice_and_what_hides_an_object_stays_bright() -> None:
+    """Ten detections of one thing leave as much of the photograph as one does."""
+    found = one()
+    ten = found[[0] * 10]
+    alone, together = (draw_detections(picture(), each) for each in (found, ten))
+    inside = np.s_[120:240, 110:210]
+    assert (alone[inside] == together[inside]).all()
+    front = replace(one((230, 110, 380, 250)), blocks=(np.full((4, 5), Block.OBJECT, np.uint8),))
+    drawn = draw_detections(picture(), Detections.concatenate([found, front]))
+    assert alone[150:240, 240:290, 0].min() <= (1 - DIM) * GROUND + 1
+    assert drawn[150:240, 240:290, 0].min() > 0.8 * GROUND
+    assert not (drawn[150:240, 240:290] == drawn[150:240, 310:360]).all()  # still hatched
 
 
 def test_suppressed_detections_point_to_the_one_that_excluded_them() -> None:

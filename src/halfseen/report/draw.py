@@ -6,14 +6,14 @@ its visible part solid. Weak detections are grey hairlines, or left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.data.image import as_image
-from halfseen.detections import Detections, GroundTruth
+from halfseen.detections import Bools, Detections, GroundTruth
 from halfseen.geometry import Boxes
 from halfseen.report import words
 from halfseen.report.palette import GREY, WHITE, Colour, colour
@@ -22,6 +22,7 @@ from halfseen.report.sketch import Pixels, Point, Sketch, unit
 TINT = 0.30  # of colour over the blocks of a mask
 DIM = 0.45  # of black over hidden blocks
 HATCH = 0.75  # of colour in their hatching
+Place = tuple[slice, slice]
 SUPPRESSED = 60  # suppressed detections shown, at most: more cannot be told apart
 
 
@@ -65,8 +66,7 @@ def draw_detections(
     objects = [(i, colour(k)) for k, i in enumerate(first) if sure[i]]
     canvas = pixels.astype(np.float32)
     sketch = Sketch(size)
-    for i, tone in reversed(objects):
-        _shade(canvas, found, i, tone)
+    _tint(canvas, found, objects)
     for box in [] if truth is None else truth.box:
         sketch.box(box, WHITE, 1.2)
     if explain is not None:
@@ -90,25 +90,48 @@ def beside(image: Pixels, picture: Pixels) -> Pixels:
     return np.concatenate([image, np.full(shape, 255, np.uint8), picture], axis=axis)
 
 
-def _shade(canvas: NDArray[np.float32], found: Detections, i: int, tone: Colour) -> None:
-    """Tint and hatching, within the part of `full` that lies in the image and the window.
+def _tint(
+    canvas: NDArray[np.float32], found: Detections, objects: Sequence[tuple[int, Colour]]
+) -> None:
+    """The colours of the objects, best first. No pixel is tinted, dimmed or hatched twice.
 
-    Of what `full` holds beyond the window nothing is known. Visible ground is left as it is.
+    What hides an object may be an object itself: hatching over what is tinted leaves it bright.
+    """
+    tinted, hatched = (np.zeros(found.size, bool) for _ in range(2))
+    for i, tone in objects:
+        place, own, _ = _masks(found, i)
+        new = own & ~tinted[place]
+        canvas[place][new] += TINT * (np.array(tone, np.float32) - canvas[place][new])
+        tinted[place] |= own
+    for i, tone in objects:
+        place, _, hidden = _masks(found, i)
+        new = hidden & ~hatched[place]
+        canvas[place][new & ~tinted[place]] *= 1 - DIM
+        stroke = _strokes(found, place)[new][:, None]
+        canvas[place][new] += stroke * (np.array(tone, np.float32) - canvas[place][new])
+        hatched[place] |= hidden
+
+
+def _masks(found: Detections, i: int) -> tuple[Place, Bools, Bools]:
+    """Where an object is drawn, and its pixels there that show it and that are hidden.
+
+    That is the part of `full` that lies in the image and the window: of what `full` holds beyond
+    the window nothing is known. Visible ground is neither.
     """
     low = np.maximum(found.clipped[i, :2], found.window[i, :2])
     high = np.maximum(np.minimum(found.clipped[i, 2:], found.window[i, 2:]), low)
     x1, y1, x2, y2 = np.rint(np.concatenate([low, high])).astype(int)
-    region = canvas[y1:y2, x1:x2]
-    own = found.mask(i)[y1:y2, x1:x2, None]
-    seen = found.visible_mask(i)[y1:y2, x1:x2, None]
-    paint = np.array(tone, np.float32)
+    place = np.s_[y1:y2, x1:x2]
+    return place, found.mask(i)[place], ~found.visible_mask(i)[place]
+
+
+def _strokes(found: Detections, place: Place) -> NDArray[np.float64]:
+    """How much of each pixel there is hatched."""
     thin = unit(found.size)
     period = 7 * thin
-    across = (np.arange(x1, x2) + np.arange(y1, y2)[:, None]) % period - period / 2
-    stroke = HATCH * np.clip(0.7 * thin + 0.5 - np.abs(across), 0, 1)[..., None]
-    hidden = (1 - DIM) * region
-    hidden += stroke * (paint - hidden)
-    region[:] = np.where(seen, region + own * TINT * (paint - region), hidden)
+    rows, columns = (np.arange(side.start, side.stop) for side in place)
+    across = (columns + rows[:, None]) % period - period / 2
+    return HATCH * np.clip(0.7 * thin + 0.5 - np.abs(across), 0, 1)
 
 
 def _outline(sketch: Sketch, found: Detections, i: int, tone: Colour) -> None:

@@ -60,7 +60,7 @@ class LiveSettings:
                on it: voting sees all candidates, as it does elsewhere
     alpha      Ising weight, 0 to 1; None leaves the model's own
     shift      added to every component's u, -0.2 to 0.2: above 0 hiding is cheaper
-    overlap    eta, the largest overlap of two reported detections, 0 to 1; by default that of voting
+    overlap    eta, the largest overlap of two reported detections, 0 to 1; as voting's
     """
 
     threshold: float = 0.0
@@ -167,8 +167,7 @@ def _report(
         "candidates": len(candidates),
         "optimal": choice.optimal if choice.method == "covering" else None,
         "detections": [
-            {**row, "index": int(choice.indices[k])}
-            for row, k in zip(reported, above, strict=True)
+            {**row, "index": int(choice.indices[k])} for row, k in zip(reported, above, strict=True)
         ],
         "watched": followed and _watched(detector, view, kept, followed, settings.threshold),
     }
