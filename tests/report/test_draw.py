@@ -62,7 +62,7 @@ def test_visible_ground_is_left_as_it_is() -> None:
 
 
 def test_nothing_is_hatched_beyond_the_window() -> None:
-    """A box that was corrected may reach beyond it."""
+    """The box of an object may reach beyond its window."""
     wide = replace(one(), full=np.array([[60.0, 60, 360, 300]]))
     drawn, plain = (draw_detections(picture(), found) for found in (wide, one()))
     for beyond in (np.s_[270:290, 70:350], np.s_[110:290, 310:350], np.s_[110:290, 70:90]):

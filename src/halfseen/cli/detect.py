@@ -44,7 +44,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="IMAGES",
-            help="Files, folders, globs in quotes, lists, .tar, URLs.",
+            help="Files, folders, globs in quotes, .txt, .tar or URLs.",
             show_default=False,
         ),
     ] = None,
@@ -64,7 +64,7 @@ def command(
     ] = None,
     compare: Annotated[
         bool,
-        typer.Option("--compare", metavar="", help="Draw beside the photograph, not on it alone."),
+        typer.Option("--compare", metavar="", help="Put the photograph beside the picture."),
     ] = False,
     everything: Annotated[
         bool,
@@ -82,7 +82,7 @@ def command(
         float | None,
         typer.Option(
             metavar="P",
-            help="The lowest probability written. Without calibration: score.",
+            help="Lowest probability (or score) written to files.",
             show_default="score -1",
         ),
     ] = None,
@@ -90,7 +90,7 @@ def command(
         float | None,
         typer.Option(
             metavar="P",
-            help="The lowest probability listed and drawn. Without calibration: score.",
+            help="Lowest probability (or score) listed and drawn.",
             show_default="0.5, or score 0",
         ),
     ] = None,
@@ -116,14 +116,14 @@ def command(
         typer.Option(
             min=1,
             metavar="MIB",
-            help="For all cores together.",
+            help="Memory to use, all cores together.",
             show_default="half of what is free",
         ),
     ] = None,
     cluster: Cluster = None,
     shard: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="For many images: one file for each N."),
+        typer.Option(min=1, metavar="N", help="Write one file for every N images."),
     ] = None,
     retry_failed: Annotated[
         bool,
@@ -136,17 +136,18 @@ def command(
     """Find objects, and say which part of each is visible.
 
     MODEL is a file, or a class that ships with halfseen: see `halfseen
-    models`. Without -o or --json the probable objects are listed; with -o,
-    they are drawn in FOLDER/pictures, and all are written to
-    FOLDER/detections.jsonl (or another format). An object that two classes
-    claim is reported as the more probable one.
-    An image that cannot be read is named and skipped; the exit code is
-    then 1. Photographs are first turned upright by their EXIF
-    tag; boxes are in pixels of the upright picture.
+    models`. IMAGES are files, folders, archives, URLs, or a .txt file with
+    one image a line. Probable objects are listed; with -o they are drawn in
+    FOLDER/pictures instead, and all objects, the less probable ones too, are
+    written to FOLDER/detections.jsonl or another format. If two classes are
+    found in one object, it is reported as the more probable of the two.
 
-    With --shard, writes FOLDER/shards instead: after a kill or Ctrl-C the
-    same command resumes, and no image is lost or done twice. A .txt file is a
-    list of images, one a line.
+    Photographs are turned upright first, as their EXIF tag says; boxes are in
+    pixels of the upright picture. An image that cannot be read is named and
+    skipped, and the exit code is then 1.
+
+    With --shard, results are written to FOLDER/shards. If that run is
+    stopped, the same command goes on where it was.
 
     [bold]Examples[/bold]
       halfseen detect car photo.jpg

@@ -95,7 +95,9 @@ def command(
     paper_flags: Annotated[
         bool,
         typer.Option(
-            "--paper-flags", metavar="", help="Also without mask heads, by the paper's flags."
+            "--paper-flags",
+            metavar="",
+            help="Also evaluate models with a mask head by the paper's flags.",
         ),
     ] = False,
     name: Annotated[
@@ -117,7 +119,7 @@ def command(
     With --truth the words are results files: COCO JSON, VOC or MOT text, a
     folder of KITTI text, CrowdHuman .odgt. They are measured by VOC's, COCO's
     and CityPersons' rules, overall and --by group, against annotations of any
-    format that `halfseen convert` reads; the first is what others are held to.
+    format that `halfseen convert` reads. Others are compared with the first.
 
     Several models of one class are compared side by side; a VIS model is also
     shown with covering suppression, as VIS+NMS. With -o, writes FOLDER/

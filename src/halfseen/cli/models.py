@@ -27,7 +27,7 @@ def command(
     `car` is the best that can run here; `all` stands for all classes at once.
 
       NAME.net   on the blocks of a neural network: finds the most; needs
-                 `pip install "halfseen\[net]"`
+                 `pip install ".\[net]"` in a clone
       NAME.fhog  on gradients, with masks: runs everywhere
       NAME.fast  on gradients, without masks: a little faster
 

@@ -43,7 +43,8 @@ MethodOption = Annotated[
     typer.Option("--method", help="VIS infers what is hidden; BLT and BL are baselines."),
 ]
 PresetOption = Annotated[
-    Preset, typer.Option("--preset", help="default; net: blocks of a network; paper: as in it.")
+    Preset,
+    typer.Option("--preset", help="net: on blocks of a neural network. paper: its settings."),
 ]
 Fast = Annotated[
     bool,

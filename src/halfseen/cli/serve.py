@@ -17,9 +17,7 @@ NAME = "serve"
 def command(
     models: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[MODELS]...", help="Model files to offer besides the shipped ones."
-        ),
+        typer.Argument(metavar="MODELS", help="Your own model files: the page opens with them."),
     ] = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[
@@ -37,9 +35,10 @@ def command(
 ) -> int:
     r"""Show a web page: cover an object and watch what each method finds.
 
-    Listens on this machine alone unless another address is given. Models of
-    one class and different methods (BL, BLT, VIS) are compared side by side.
-    Needs the extra: pip install 'halfseen\[web]'.
+    Drop in a photograph: all shipped classes are looked for, or those of your
+    own MODELS. Models of one class and different methods (BL, BLT, VIS) are
+    compared side by side. Listens on this machine alone unless another
+    address is given. In a clone, pip install '.\[web]' installs what it needs.
 
     [bold]Examples[/bold]
       halfseen serve --open

@@ -45,10 +45,11 @@ def command(
 ) -> int:
     """Remove the duplicates from another detector's COCO results.
 
-    Each image and category by itself, by the masks of the results, or their
-    boxes where there are none. Overlaps are exact. The covering method is exact, and lets objects
-    stand close as long as what is visible of them is apart. Scores become
-    ranks: an object that others mostly cover counts less.
+    Looks at each image and category by itself, at the masks of the results,
+    or at their boxes where there are none. The covering method keeps objects
+    that stand close if their visible parts are apart, and finds the best set
+    exactly. Scores become ranks: an object that others mostly cover counts
+    less.
 
     [bold]Example[/bold]
       halfseen suppress results.json -o kept.json --overlap 0.5

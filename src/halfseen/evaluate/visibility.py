@@ -122,8 +122,7 @@ class MaskQuality:
     """Overlaps of right detections with the visible pixels of their objects, where those are known.
 
     mask      IoU of `Detections.mask` with the object's mask
-    box       IoU of the detection's box (`full` cut to the image) with it: what a mask has to beat.
-              Where a mask head corrects boxes, it is the corrected one
+    box       IoU of the detection's box (`full` cut to the image) with it: what a mask has to beat
     whole, occluded   which objects are so
     """
 

@@ -155,7 +155,8 @@ def _train(
     if settings.training.masks:
         what = "learning what is hidden"
         run = Run(cores, report=lambda share: on_step(what, round(100 * share), 100))
-        models["VIS"] = learn_masks(lessons, models["VIS"], seed=settings.seed, run=run)
+        head = settings.training.mask_head
+        models["VIS"] = learn_masks(lessons, models["VIS"], head, settings.seed, run)
     return models
 
 

@@ -36,7 +36,7 @@ def check_scores(scores: Any, scale: str) -> Floats:
         if len(wrong):
             raise SettingsError(
                 f"scores: expected probabilities from 0 to 1, found {score[wrong[0]]:g} at"
-                f' detection {wrong[0]}; say scale="logit" or "margin" if that is what they are'
+                f" detection {wrong[0]}; say scale=margin, as for halfseen's scores, or scale=logit"
             )
     return score
 
