@@ -68,6 +68,20 @@ def test_steps_have_bars_on_a_terminal_and_lines_elsewhere(
     assert "second" in work(Report())
 
 
+def test_each_command_that_compiles_says_that_it_is_for_the_first_use(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One that needs more kernels compiles again: nothing promises that it happens once."""
+    import numba
+
+    for number in range(2):
+        with Report().compiling():
+            numba.njit(lambda x, n=number: x + n)(1)
+            numba.njit(lambda x, n=number: x - n)(1)
+        said = capsys.readouterr().err
+        assert said == "compiling what is used for the first time; it is kept\n"
+
+
 def test_the_shell_completes_commands_options_and_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -84,12 +84,12 @@ class Report:
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
-        """Say, once, that kernels are being compiled, if and when they are."""
+        """Say, once a command, that kernels are being compiled, if and when they are."""
         from halfseen.compute.kernels_cache import on_compile
 
         def announce(folder: Path | None) -> None:
             where = f" in {folder}, because no other folder can be written" if folder else ""
-            self.say(f"compiling kernels, once: they are kept{where}")
+            self.say(f"compiling what is used for the first time; it is kept{where}")
 
         with on_compile(announce):
             yield
