@@ -139,3 +139,12 @@ def test_images_are_enlarged_for_small_objects_only(side: int, largest: float) -
     assert plain.largest == 2 / 1.2 / 1.2 / 1.2 / 1.2
     paper = TrainSettings.preset("paper", blocks=16)
     assert fit_pyramid(data, "car", paper) is paper
+
+
+def test_one_image_is_too_little_for_a_calibration_and_no_fault() -> None:
+    """Of two folds one holds no image: nothing is left to learn from."""
+    data = dataset(boxed([[10, 10, 70, 50], [30, 20, 100, 65]]))
+    found = check(data, "car", tiny_settings(calibrate=True), cores=1)
+    assert found.objects == 2
+    with pytest.raises(TrainingError, match="found no image"):
+        make_plan(data[[]], "car", tiny_settings())

@@ -52,6 +52,8 @@ class Objects:
 def list_objects(dataset: Dataset, label: str) -> Objects:
     """The objects of a class but difficult ones and crowds. TrainingError if none can start."""
     parts = [Objects.of(i, dataset[i], label) for i in range(len(dataset))]
+    if not parts:
+        raise TrainingError(f"expected images with objects of class {label!r}, found no image")
     objects = Objects(
         *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Objects))
     )
