@@ -1,6 +1,7 @@
 """Results files of any detector: each format by hand, bad rows named, and files bounded."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,28 @@ def test_a_mask_without_a_box_has_its_extent(tmp_path: Path) -> None:
     del row["bbox"]
     first, _ = read_any_results(write(tmp_path / "a.json", [row]), DATASET).found
     assert first.full.tolist() == [[30, 10, 50, 20]]
+
+
+@pytest.mark.parametrize("polygon", [["a"], 5, [1e308] * 6, [10**400] * 6, [1, 2], None])
+def test_malformed_polygons_are_one_line(tmp_path: Path, polygon: Any) -> None:
+    row = coco(segmentation=[polygon])
+    del row["bbox"]
+    with pytest.raises(AnnotationError, match="result 0: segmentation: polygon: expected"):
+        read_any_results(write(tmp_path / "a.json", [row]), DATASET)
+
+
+def test_masks_of_vast_pictures_are_not_made(tmp_path: Path) -> None:
+    row = coco(segmentation={"size": [9000, 9000], "counts": [9003, 2, 80990995]})
+    del row["bbox"]
+    file = write(tmp_path / "a.json", [row])
+    read_any_results(file, DATASET)
+    tracemalloc.start()
+    try:
+        first, _ = read_any_results(file, DATASET).found
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert first.full.tolist() == [[1, 3, 2, 5]]
 
 
 def test_rows_of_other_classes_are_counted(tmp_path: Path) -> None:

@@ -122,6 +122,14 @@ def fill_polygons(
     return mask.reshape(size[1], size[0]).T
 
 
+def polygons_extent(polygons: Sequence[ArrayLike]) -> tuple[float, ...]:
+    """x1 y1 x2 y2 around the corners of polygons [x1, y1, x2, y2, ...]."""
+    if not len(polygons):
+        raise AnnotationError("polygons: expected at least one")
+    flat = np.concatenate([_flat(polygon) for polygon in polygons]).reshape(-1, 2)
+    return (*flat.min(axis=0).tolist(), *flat.max(axis=0).tolist())
+
+
 def _polygon_runs(
     polygons: Sequence[ArrayLike], size: tuple[int, int], limits: Limits
 ) -> tuple[Counts, Counts]:
@@ -206,14 +214,19 @@ def _decompress(text: str | bytes) -> Counts:
 
 def _corners(polygon: ArrayLike) -> NDArray[np.float64]:
     """(n + 1, 2) whole numbers: the corners in fifths of a pixel, the first repeated at the end."""
+    points = np.trunc(_SCALE * _flat(polygon).reshape(-1, 2) + 0.5)
+    return np.concatenate([points, points[:1]])
+
+
+def _flat(polygon: ArrayLike) -> NDArray[np.float64]:
+    """The numbers of a polygon with at least three corners, none of them far out."""
     try:
         flat = np.asarray(polygon, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         flat = np.zeros(0)
     if flat.ndim != 1 or flat.size < 6 or flat.size % 2 or not (np.abs(flat) < _FAR).all():
         raise AnnotationError("polygon: expected at least three corners [x1, y1, x2, y2, ...]")
-    points = np.trunc(_SCALE * flat.reshape(-1, 2) + 0.5)
-    return np.concatenate([points, points[:1]])
+    return flat
 
 
 def _lengths(points: NDArray[np.float64]) -> NDArray[np.float64]:

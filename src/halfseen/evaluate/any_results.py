@@ -136,22 +136,17 @@ def _coco(path: Path, dataset: Dataset, limits: Limits) -> Rows:
             box = (x, y, x + width, y + height)
         else:
             with at(f"{where}: segmentation"):
-                box = _mask_box(row["segmentation"], limits)
+                box = _extent(row["segmentation"], limits)
         yield where, Row(str(row["image_id"]), label, float(row["score"]), box)
 
 
-def _mask_box(segmentation: object, limits: Limits) -> Box:
+def _extent(segmentation: object, limits: Limits) -> Box:
     """The extent of the mask of a result without a box."""
     if isinstance(segmentation, list):
-        points = [float(value) for part in segmentation for value in part]
-        if len(points) < 6:
-            raise AnnotationError("expected polygons or run lengths")
-        return min(points[::2]), min(points[1::2]), max(points[::2]), max(points[1::2])
-    mask = rle.decode(segmentation, limits)
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    if not len(rows):
-        return 0.0, 0.0, 0.0, 0.0
-    return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
+        x1, y1, x2, y2 = rle.polygons_extent(segmentation)
+    else:
+        x1, y1, x2, y2 = rle.read_runs(segmentation, None, limits).box.tolist()
+    return x1, y1, x2, y2
 
 
 def _voc(path: Path, dataset: Dataset, limits: Limits) -> Rows:
