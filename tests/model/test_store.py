@@ -270,6 +270,13 @@ def test_a_failed_write_leaves_the_old_model(
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
 
 
+@pytest.mark.parametrize("length", [0, 257])
+def test_a_label_that_could_not_be_read_is_not_written(length: int, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=f"1 to 256 characters, found {length}"):
+        save(replace(make_model(), label="n" * length), tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
 def test_saving_where_nothing_can_be_written_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "no such folder" / "car"
     with pytest.raises(HalfseenError, match=r"car: cannot be written: No such file or directory"):

@@ -32,6 +32,7 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
 
     if not isinstance(model, Mixture):
         raise ModelError(f"save: expected a model, as of hs.load, found {type(model).__name__}")
+    _check_label(model.label)
     tensors: dict[str, np.ndarray] = {}
     components = []
     for i, component in enumerate(model.components):
@@ -171,11 +172,7 @@ def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
     descriptor = header["descriptor"]
     if not isinstance(header["label"], str) or not isinstance(header["mirrored"], bool):
         raise ModelError("label must be a text and mirrored true or false")
-    if not 1 <= len(header["label"]) <= LIMITS.label_chars:
-        raise ModelError(
-            f"expected a label of 1 to {LIMITS.label_chars} characters, "
-            f"found {len(header['label'])}"
-        )
+    _check_label(header["label"])
     for part in ("head", "calibration"):
         if part not in header and any(name.startswith(f"{part}.") for name in tensors):
             raise ModelError(f"tensors of a {part}, but no entry {part!r}: the file was changed")
@@ -193,6 +190,13 @@ def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
         if "calibration" in header
         else None,
     )
+
+
+def _check_label(label: str) -> None:
+    if not 1 <= len(label) <= LIMITS.label_chars:
+        raise ModelError(
+            f"expected a label of 1 to {LIMITS.label_chars} characters, found {len(label)}"
+        )
 
 
 def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) -> MaskHead:
