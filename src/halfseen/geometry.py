@@ -4,12 +4,16 @@ A box is float64 `x1 y1 x2 y2`, 0-based and half-open, in pixels of the original
 `x2 - x1`. Every function takes arrays (..., 4) and works row by row.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Boxes = NDArray[np.float64]
+
+_MATRIX = 1 << 20  # overlaps at once
 
 
 def as_boxes(boxes: ArrayLike) -> Boxes:
@@ -37,6 +41,13 @@ def iou(first: Boxes, second: Boxes) -> NDArray[np.float64]:
     shared = intersection(first, second)
     union = area(first) + area(second) - shared
     return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+
+
+def rows_at_once(first: Boxes, second: Boxes) -> Iterator[slice]:
+    """Yield parts of `first` whose matrix with `second` takes some megabytes at most."""
+    step = max(_MATRIX // max(len(second), 1), 1)
+    for start in range(0, len(first), step):
+        yield slice(start, start + step)
 
 
 def iou_matrix(first: Boxes, second: Boxes) -> NDArray[np.float64]:

@@ -1,6 +1,7 @@
 """The VOC devkit's rules: cases worked by hand, then random ones against a plain transcription."""
 
 import math
+import tracemalloc
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -11,8 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from halfseen import geometry
 from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import AnnotationError, SettingsError
+from halfseen.evaluate.bootstrap import crowded
+from halfseen.evaluate.groups import by_crowd
 from halfseen.evaluate.voc_ap import (
     FALSE,
     NEITHER,
@@ -20,6 +24,7 @@ from halfseen.evaluate.voc_ap import (
     Kind,
     area_under,
     average_precision,
+    best_overlap,
     match,
 )
 from tests import builders
@@ -354,3 +359,29 @@ def test_right_lists_detection_and_object() -> None:
     truth = make_truth([(50, 0, 60, 10), (0, 0, 10, 10)])
     found = make_found([(90, 0, 99, 9), (0, 0, 10, 10), (50, 0, 60, 10)], [3, 1, 2])
     assert match([truth], [found], "car").right == [(0, 2, 0), (0, 1, 1)]
+
+
+def test_thousands_of_boxes_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same as all at once, and in little memory."""
+    rng = np.random.default_rng(0)
+    corner = rng.integers(0, 300, (3000, 2)).astype(float)
+    boxes = np.hstack([corner, corner + rng.integers(10, 60, (3000, 2))])
+    truth = builders.make_truth(boxes[:2000], size=(400, 400), ignore=rng.random(2000) < 0.3)
+    shared = geometry.iou_matrix(boxes[::7], truth.box)
+    best, most = best_overlap(boxes[::7], truth.box)
+    np.testing.assert_array_equal(best, np.where(shared.max(axis=1) > 0, shared.argmax(axis=1), -1))
+    np.testing.assert_array_equal(most, shared.max(axis=1))
+    found = builders.make_found(boxes, rng.random(3000), size=(400, 400))
+
+    def measured() -> list[Any]:
+        groups = [part[0].tolist() for part in by_crowd([truth], "car").values()]
+        return [match([truth], [found]).outcome.tolist(), crowded([truth], "car"), groups]
+
+    tracemalloc.start()
+    try:
+        in_parts = measured()
+        assert tracemalloc.get_traced_memory()[1] < 128 << 20
+    finally:
+        tracemalloc.stop()
+    monkeypatch.setattr(geometry, "_MATRIX", 10**9)
+    assert measured() == in_parts

@@ -12,7 +12,7 @@ from halfseen.detections import Bools, Floats, GroundTruth
 from halfseen.errors import SettingsError
 from halfseen.evaluate.miss_rate import MissRate, log_average, rates_at
 from halfseen.evaluate.voc_ap import NEITHER, TRUE, Matches
-from halfseen.geometry import iou_matrix
+from halfseen.geometry import iou_matrix, rows_at_once
 
 CROWDED = 0.2
 
@@ -25,8 +25,10 @@ def crowded(truth: Sequence[GroundTruth], label: str, overlap: float = CROWDED) 
     positions = []
     for k, here in enumerate(truth):
         boxes = here.box[(here.label == label) & ~here.crowd]
-        if len(boxes) > 1 and np.triu(iou_matrix(boxes, boxes), 1).max() > overlap:
-            positions.append(k)
+        for part in rows_at_once(boxes, boxes):
+            if np.triu(iou_matrix(boxes[part], boxes), 1 + part.start).max() > overlap:
+                positions.append(k)
+                break
     return positions
 
 

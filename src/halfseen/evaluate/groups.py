@@ -9,7 +9,7 @@ import numpy as np
 
 from halfseen.errors import SettingsError
 from halfseen.evaluate.coco_ap import AREAS
-from halfseen.geometry import Bools, Floats, area, iou_matrix
+from halfseen.geometry import Bools, Floats, area, iou_matrix, rows_at_once
 from halfseen.ground_truth import GroundTruth
 
 Groups = dict[str, list[Bools]]  # by name, one array of members an image
@@ -102,9 +102,11 @@ def _closest(here: GroundTruth, label: str) -> Floats:
     values = np.full(len(here), np.nan)
     own = np.flatnonzero((here.label == label) & ~here.crowd & ~here.ignore)
     if len(own):
-        shared = iou_matrix(here.box[own], here.box[own])
-        np.fill_diagonal(shared, 0.0)
-        values[own] = shared.max(axis=1)
+        boxes = here.box[own]
+        for part in rows_at_once(boxes, boxes):
+            shared = iou_matrix(boxes[part], boxes)
+            np.fill_diagonal(shared[:, part.start :], 0.0)
+            values[own[part]] = shared.max(axis=1)
     return values
 
 

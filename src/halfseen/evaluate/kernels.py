@@ -74,9 +74,13 @@ def match_free(boxes: Any, rules: Any, least: Floats) -> NDArray[np.int8]:
 def _augment(i: int, edges: Bools, owner: Ints, seen: Bools) -> bool:
     """Give detection i an object, moving others to other objects where that frees one."""
     for j in range(len(owner)):
+        if edges[i, j] and owner[j] < 0:
+            owner[j] = i
+            return True
+    for j in range(len(owner)):
         if edges[i, j] and not seen[j]:
             seen[j] = True
-            if owner[j] < 0 or _augment(owner[j], edges, owner, seen):
+            if _augment(owner[j], edges, owner, seen):
                 owner[j] = i
                 return True
     return False
@@ -89,22 +93,26 @@ def count_pairs(boxes: Any, region: Bools, least: float) -> NDArray[np.int8]:
     Returns for each detection whether the matching grew by it (TRUE), it was left over (FALSE), or
     left over inside a region (NEITHER): more than `least` of its own area. A detection that is
     matched stays so as others come, so sums over the best of them are sizes of largest matchings.
-    Objects that are regions are not matched.
+    Objects that are regions are not matched. All objects that a search in vain has seen are taken,
+    and so are all that lead on from there: later searches need not look at them again.
     """
     outcome = np.zeros(len(boxes.found), np.int8)
     for k in range(len(boxes.first_true) - 1):
         start, end = boxes.first_true[k], boxes.first_true[k + 1]
         low, high = boxes.first_found[k], boxes.first_found[k + 1]
         edges = np.zeros((high - low, end - start), np.bool_)
-        owner = np.full(end - start, -1, np.int64)
+        owner, closed = np.full(end - start, -1, np.int64), np.zeros(end - start, np.bool_)
         for i in range(high - low):
             inside = False
             for j in range(end - start):
                 union, share = _overlap(boxes.found[low + i], boxes.true[start + j])
                 edges[i, j] = union >= least and not region[start + j]
                 inside = inside or (region[start + j] and share > least)
-            if _augment(i, edges, owner, np.zeros(end - start, np.bool_)):
+            seen = closed.copy()
+            if _augment(i, edges, owner, seen):
                 outcome[low + i] = TRUE
-            elif inside:
+                continue
+            closed = seen
+            if inside:
                 outcome[low + i] = NEITHER
     return outcome

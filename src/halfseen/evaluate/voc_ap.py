@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from halfseen.detections import Bools, Detections, Floats, GroundTruth
 from halfseen.errors import AnnotationError, SettingsError
-from halfseen.geometry import Boxes, area, intersection, iou_matrix
+from halfseen.geometry import Boxes, area, intersection, iou_matrix, rows_at_once
 
 Kind = Literal["all-point", "11-point"]
 BoxKind = Literal["full", "visible", "as given"]
@@ -232,7 +232,9 @@ def _inside(boxes: Boxes, regions: Boxes) -> Bools:
     """Boxes more than half of whose area lies in one of the regions."""
     if not len(regions):
         return np.zeros(len(boxes), bool)
-    shared = intersection(boxes[:, None], regions[None]).max(axis=1)
+    shared = np.zeros(len(boxes))
+    for part in rows_at_once(boxes, regions):
+        shared[part] = intersection(boxes[part, None], regions[None]).max(axis=1)
     return np.asarray(shared > 0.5 * area(boxes))
 
 
@@ -240,9 +242,10 @@ def best_overlap(boxes: Boxes, true: Boxes) -> tuple[NDArray[np.int64], Floats]:
     """For each box the true box it overlaps most (the first of equals; -1: none), and how much."""
     if not len(true):
         return np.full(len(boxes), -1), np.zeros(len(boxes))
-    shared = iou_matrix(boxes, true)
-    best = shared.argmax(axis=1)
-    most = shared[np.arange(len(boxes)), best]
+    best, most = np.zeros(len(boxes), np.int64), np.zeros(len(boxes))
+    for part in rows_at_once(boxes, true):
+        shared = iou_matrix(boxes[part], true)
+        best[part], most[part] = shared.argmax(axis=1), shared.max(axis=1)
     return np.where(most > 0, best, -1), most
 
 
