@@ -47,7 +47,7 @@ class Detections:
     full        (N, 4): the whole object, hidden parts included; may reach outside the image
     visible     (N, 4): `full` contracted around the visible blocks, within the image
     blocks      N uint8 arrays (rows, cols) of `Block` values. Grids of bool are taken as visible
-                (OBJECT) or not (HIDDEN)
+                (OBJECT) or not (HIDDEN). Where nothing is known, a grid of no blocks (0, 0)
     size        (height, width) of the image
     model       (N,) int64: which model of its detector found it; 0 if not given
     probability (N,) float64 that a detection is right, comparable between components and classes;
@@ -162,8 +162,9 @@ class Detections:
 
     @property
     def visible_fraction(self) -> Floats:
-        """(N,) share of each window's blocks that are visible."""
-        return np.array([grid.mean() for grid in self.visibility], dtype=np.float64)
+        """(N,) share of each window's blocks that are visible; NaN where there are no blocks."""
+        shares = [grid.mean() if grid.size else np.nan for grid in self.visibility]
+        return np.array(shares, dtype=np.float64)
 
     def mask(self, i: int) -> Bools:
         """(height, width) bool: the pixels of `full` that show detection i: its OBJECT blocks."""
@@ -175,6 +176,8 @@ class Detections:
 
     def _pixels(self, i: int, grid: Bools) -> Bools:
         height, width = self.size
+        if not grid.size:
+            return np.zeros(self.size, bool)
         x1, y1, x2, y2 = self.window[i]
         columns = _block_of_pixel(width, x1, x2, grid.shape[1])
         rows = _block_of_pixel(height, y1, y2, grid.shape[0])
@@ -194,10 +197,12 @@ def visible_boxes(
 ) -> Boxes:
     """(N, 4): full boxes contracted around the visible blocks of their windows, in the image.
 
-    Where nothing is visible the box is empty, at the middle of the window.
+    Where nothing is visible the box is empty, at the middle of the window; NaN without blocks.
     """
-    around = np.empty((len(blocks), 4))
+    around = np.full((len(blocks), 4), np.nan)
     for shape, rows in by_shape(blocks).items():
+        if 0 in shape:
+            continue
         extents = block_extents(np.stack([blocks[n] for n in rows]) >= Block.GROUND)
         unit = (window[rows, 2:] - window[rows, :2]) / shape[::-1]
         around[rows] = np.tile(window[rows, :2], 2) + extents * np.tile(unit, 2)

@@ -23,6 +23,7 @@ from halfseen.cli import (
     models,
     reproduce,
     scenes,
+    see,
     serve,
     suppress,
     train,
@@ -45,7 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    demo, scenes, check, train, tune, detect, models, suppress, evaluate, convert, reproduce,
+    demo, scenes, check, train, tune, detect, models, suppress, see, evaluate, convert, reproduce,
     serve, backbone,
 ):  # fmt: skip
     app.command(module.NAME)(module.command)

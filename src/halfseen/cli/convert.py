@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +47,7 @@ def command(
 
     report = Report(quiet)
     find_format(to).write()
-    names = dict(_pair(text) for text in rename or ())
+    names = as_names(rename)
     kind = guess_format(source).name if kind is None else kind
     dataset = rename_classes(read_dataset(source, kind, split=split, images=images), names)
     for line in dataset.problems:
@@ -56,6 +57,11 @@ def command(
     report.wrote(target)
     show(str(done))
     return 1 if dataset.problems else 0
+
+
+def as_names(rename: Sequence[str] | None) -> dict[str, str]:
+    """The names of classes that `--rename OLD=NEW` gives."""
+    return dict(_pair(text) for text in rename or ())
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from halfseen.compute.map import free_cores, spread
 from halfseen.compute.memory import keep_freed_memory
 from halfseen.data.image import as_image, read_image
 from halfseen.detect.search import ModelSearch, as_detections
+from halfseen.detect.see import check_boxes, in_order, models_of, windows_of_boxes
 from halfseen.detect.stage import Stage
 from halfseen.detect.view import FeatureGroup, Levels, Planes, View
 from halfseen.detections import Detections
@@ -124,6 +126,35 @@ class PaperDetector:
         for stage in self.stages:
             kept = stage(view, kept)
         return kept
+
+    def see(
+        self,
+        image: Image,
+        boxes: ArrayLike,
+        labels: str | Sequence[str] | NDArray[np.str_] | None = None,
+    ) -> Detections:
+        """What is visible of the boxes of any detector: one row for each, in their order.
+
+        image   as in `detect`
+        boxes   (N, 4) x1 y1 x2 y2, 0-based and half-open, in pixels of the image; they may leave it
+        labels  their classes, of which the detector must have models; one text for all. Not needed
+                where the detector has one class
+
+        Each box gets the best-scoring window of its class that overlaps it by half (IoU, within the
+        image), and the detector's stages. `score` is that window's; `full` is the box as given,
+        which beyond the image reaches as far as the window says; blocks, mask, `visible` and
+        `visible_fraction` are what `detect` would say of that window and box. There is no
+        `probability`: that the box is right is for its own detector to say.
+
+        Of a box that no window reaches nothing is known: `score`, `visible` and `visible_fraction`
+        are NaN, `component` is -1, the grid has no blocks (0, 0), and the mask is empty.
+        """
+        given = check_boxes(boxes)
+        model = models_of(labels, len(given), self.models)
+        view = self.view(image)
+        windows, reached = windows_of_boxes(view, given, model)
+        seen = replace(self.finish(view, windows), probability=None)
+        return in_order(seen, reached, given, model, self.models)
 
     def candidates(self, image: Image, threshold: float = -1.0) -> Detections:
         """What `search` finds in an image: see `detect`."""
