@@ -7,7 +7,9 @@ import pytest
 from numpy.typing import ArrayLike
 
 from halfseen.detections import Block, Detections
+from halfseen.suppression.candidates import Candidates
 from halfseen.suppression.classes import one_class
+from halfseen.suppression.shapes import of_boxes
 from tests.builders import make_found
 
 SIZE = (100, 100)
@@ -91,3 +93,21 @@ def test_it_is_what_masks_of_pixels_say() -> None:
         assert one_class(some)[0].tolist() == by_pixels(some, 0.5)
         replaced += int((one_class(some)[0] >= 0).sum())
     assert replaced > 20
+
+
+def test_candidates_go_label_by_label_in_their_order() -> None:
+    """The oracle: one label after another, of all candidates."""
+    rng = np.random.default_rng(2)
+    for count, labels in ((0, 1), (1, 1), (40, 1), (200, 30)):
+        boxes = rng.uniform(0, 50, (count, 2))
+        shapes = of_boxes(np.hstack([boxes, boxes + 5]))
+        candidates = Candidates(
+            np.zeros(count), rng.integers(0, labels, count), shapes.box, shapes, shapes,
+            shapes.box, shapes.box,
+        )  # fmt: skip
+        order = rng.permutation(count)[: count - count // 4]
+        expected = [
+            order[candidates.label[order] == label] for label in np.unique(candidates.label[order])
+        ]
+        found = list(candidates.by_label(order))
+        assert [part.tolist() for part in found] == [part.tolist() for part in expected]

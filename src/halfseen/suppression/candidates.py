@@ -62,11 +62,12 @@ class Candidates:
     def by_label(self, order: Indices) -> Iterator[Indices]:
         """Yield the members of `order` that share a label, one label after another, in order."""
         label = self.label[order]
-        if len(order) and (label == label[0]).all():
-            yield order
+        if (label == label[:1]).all():
+            yield from [order] if len(order) else []
             return
-        for name in np.unique(label):
-            yield order[label == name]
+        code = np.unique(label, return_inverse=True)[1].reshape(-1)
+        together = np.argsort(code, kind="stable")
+        yield from np.split(order[together], np.flatnonzero(np.diff(code[together])) + 1)
 
     def compared(self, measure: str) -> tuple[Shapes, int]:
         """The regions and the place in `MEASURES` that a measure of overlap stands for."""
