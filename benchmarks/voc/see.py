@@ -61,13 +61,13 @@ class Measured:
         """One class: what was seen, the boxes as they were given, and whose each is."""
         self.asked += len(right)
         right = [(k, n, j) for k, n, j in right if seen[k].blocks[n].size]
-        quality = mask_quality(truths, seen, Assigned(right))  # type: ignore[arg-type]
+        quality = mask_quality(truths, seen, Assigned(right))
         plain = [replace(one, full=boxes) for one, boxes in zip(seen, given, strict=True)]
-        self.box.append(mask_quality(truths, plain, Assigned(right)).box)  # type: ignore[arg-type]
+        self.box.append(mask_quality(truths, plain, Assigned(right)).box)
         self.mask.append(quality.mask)
         self.occluded.append(quality.occluded)
         self.whole.append(quality.whole)
-        self.blocks += neighbour_counts(truths, seen, Assigned(right))  # type: ignore[arg-type]
+        self.blocks += neighbour_counts(truths, seen, Assigned(right))
 
     def row(self) -> dict[str, Any]:
         box, mask, occluded, whole = (

@@ -99,7 +99,7 @@ def test_the_boxes_of_our_own_detections_are_seen_as_detected(name: str) -> None
 def test_of_a_box_that_no_window_reaches_nothing_is_known() -> None:
     image = make_image("whole", [(40, 24)]).source
     boxes = [[0, 0, 3, 2], BOX, [500, 500, 600, 600], [9, 9, 9, 30]]
-    seen = hs.Detector(make_model()).see(image, boxes, "pattern")  # type: ignore[arg-type]
+    seen = hs.Detector(make_model()).see(image, boxes, "pattern")
     assert np.isnan(seen.visible_fraction).tolist() == [True, False, True, True]
     rest = seen[[0, 2, 3]]
     assert np.isnan(rest.score).all()
@@ -115,8 +115,8 @@ def test_of_a_box_that_no_window_reaches_nothing_is_known() -> None:
     again = rest.with_blocks(rest.blocks)
     assert np.isnan(again.visible).all()
     # In a picture they are hairlines, with no claim about what is seen.
-    picture = hs.draw(image, seen[[1]])  # type: ignore[arg-type]
-    with_rest = hs.draw(image, seen[[1, 3]])  # type: ignore[arg-type]
+    picture = hs.draw(image, seen[[1]])
+    with_rest = hs.draw(image, seen[[1, 3]])
     changed = np.argwhere((picture != with_rest).any(axis=2))
     assert changed.any()
     assert (changed[:, 1] < 12).all()
@@ -128,7 +128,7 @@ def test_only_beyond_the_image_does_the_window_say_where_the_object_ends() -> No
     """The pattern from x 104 to 152 in an image 144 wide: its detector's box ends at the border."""
     cut = make_image("cut", [(104, 32)]).source
     given = [105.0, 33.0, 144.0, 63.0]
-    seen = hs.Detector(make_model("BLT", u_t=0.01)).see(cut, [given])  # type: ignore[arg-type]
+    seen = hs.Detector(make_model("BLT", u_t=0.01)).see(cut, [given])
     assert seen.window[0].tolist() == [104, 32, 152, 64]
     assert seen.full[0].tolist() == [105, 33, 152, 63]
     assert (seen.blocks[0][:, -1] == Block.OUTSIDE).all()
@@ -138,10 +138,10 @@ def test_only_beyond_the_image_does_the_window_say_where_the_object_ends() -> No
 def test_a_label_is_looked_up_among_the_models() -> None:
     image = make_image("whole", [(40, 24)]).source
     models = [make_model(label="other"), make_model(), replace(make_model(), mirrored=True)]
-    seen = hs.Detector(models).see(image, [BOX, BOX], ["pattern", "other"])  # type: ignore[arg-type]
+    seen = hs.Detector(models).see(image, [BOX, BOX], ["pattern", "other"])
     assert seen.model.tolist() == [1, 0]
     assert seen.label.tolist() == ["pattern", "other"]
-    none = hs.Detector(models).see(image, [], [])  # type: ignore[arg-type]
+    none = hs.Detector(models).see(image, [], [])
     assert len(none) == 0
 
 

@@ -69,6 +69,7 @@ def command(
     """
     from halfseen.collection.sources import find_photos
     from halfseen.errors import ImageError
+    from halfseen.model.shipped import name_models
     from halfseen.refine.detector import Detector
     from halfseen.studies.see import categories_beside, read_categories, see_file
 

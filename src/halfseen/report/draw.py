@@ -132,7 +132,8 @@ def _strokes(found: Detections, place: Place) -> NDArray[np.float64]:
     period = 7 * thin
     rows, columns = (np.arange(side.start, side.stop) for side in place)
     across = (columns + rows[:, None]) % period - period / 2
-    return HATCH * np.clip(0.7 * thin + 0.5 - np.abs(across), 0, 1)
+    share: NDArray[np.float64] = HATCH * np.clip(0.7 * thin + 0.5 - np.abs(across), 0, 1)
+    return share
 
 
 def _outline(sketch: Sketch, found: Detections, i: int, tone: Colour) -> None:

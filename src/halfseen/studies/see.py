@@ -182,7 +182,8 @@ def _corners(row: Row, size: tuple[int, int]) -> list[float]:
         if not math.isfinite(x + width) or not math.isfinite(y + height):
             raise AnnotationError(f"bbox: expected finite corners, found {row['bbox']!r:.80}")
         return [x, y, x + width, y + height]
-    return rle.read_runs(row["segmentation"], size).box.tolist()
+    box: list[float] = rle.read_runs(row["segmentation"], size).box.tolist()
+    return box
 
 
 def image_key(name: int | str) -> str:

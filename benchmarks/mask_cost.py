@@ -1,6 +1,6 @@
 """What masks cost: detection with a mask head against detection without, on one thread.
 
-    python benchmarks/masks.py
+    python benchmarks/mask_cost.py
 
 The picture and the model are those of `benchmarks/detection.py`; the head's numbers are random, but
 its operating point is such that a tenth of the blocks is hidden, as that of learnt ones is: cuts
