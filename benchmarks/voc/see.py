@@ -25,7 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from masks import CLASSES, THRESHOLD, Assigned, masked, mean, shares
+from masks import (  # type: ignore[attr-defined]  # mypy finds the other masks.py
+    CLASSES,
+    THRESHOLD,
+    Assigned,
+    masked,
+    mean,
+    shares,
+)
 from numpy.typing import NDArray
 
 from halfseen.data.coco import read_results

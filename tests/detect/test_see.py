@@ -38,7 +38,7 @@ def test_each_box_gets_the_best_of_all_windows_that_overlap_it() -> None:
         labels = rng.choice(["pattern", "other"], len(boxes))
         seen = detector.see(image, boxes, labels)
         every = detector.candidates(image, -100.0)
-        near = iou_matrix(clip(boxes, seen.size), every.clipped) >= SAME
+        near: Any = iou_matrix(clip(boxes, seen.size), every.clipped) >= SAME
         near &= labels[:, None] == every.label
         assert near.any(axis=1)[6:].all()
         for n in range(len(boxes)):
@@ -98,7 +98,7 @@ def test_the_boxes_of_our_own_detections_are_seen_as_detected(name: str) -> None
 
 def test_of_a_box_that_no_window_reaches_nothing_is_known() -> None:
     image = make_image("whole", [(40, 24)]).source
-    boxes = [[0, 0, 3, 2], BOX, [500, 500, 600, 600], [9, 9, 9, 30]]
+    boxes: Any = [[0, 0, 3, 2], BOX, [500, 500, 600, 600], [9, 9, 9, 30]]
     seen = hs.Detector(make_model()).see(image, boxes, "pattern")
     assert np.isnan(seen.visible_fraction).tolist() == [True, False, True, True]
     rest = seen[[0, 2, 3]]
@@ -115,8 +115,8 @@ def test_of_a_box_that_no_window_reaches_nothing_is_known() -> None:
     again = rest.with_blocks(rest.blocks)
     assert np.isnan(again.visible).all()
     # In a picture they are hairlines, with no claim about what is seen.
-    picture = hs.draw(image, seen[[1]])
-    with_rest = hs.draw(image, seen[[1, 3]])
+    picture = hs.draw(np.asarray(image), seen[[1]])
+    with_rest = hs.draw(np.asarray(image), seen[[1, 3]])
     changed = np.argwhere((picture != with_rest).any(axis=2))
     assert changed.any()
     assert (changed[:, 1] < 12).all()

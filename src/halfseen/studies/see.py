@@ -182,8 +182,7 @@ def _corners(row: Row, size: tuple[int, int]) -> list[float]:
         if not math.isfinite(x + width) or not math.isfinite(y + height):
             raise AnnotationError(f"bbox: expected finite corners, found {row['bbox']!r:.80}")
         return [x, y, x + width, y + height]
-    box: list[float] = rle.read_runs(row["segmentation"], size).box.tolist()
-    return box
+    return [float(side) for side in rle.read_runs(row["segmentation"], size).box]
 
 
 def image_key(name: int | str) -> str:
