@@ -40,7 +40,7 @@ def test_points_climb_to_maxima_of_the_density() -> None:
     points = rng.normal(0, 1, (20, 3))
     deviation = rng.uniform(0.5, 1.5, (20, 3))
     weight = rng.uniform(0.1, 1, 20)
-    modes, _ = climb(points, deviation, weight, 5000, 1e-10)
+    modes, _, _ = climb(points, deviation, weight, 5000, 1e-10, np.inf)
     for start, mode in zip(points, modes, strict=True):
         top = density(mode, points, deviation, weight)
         assert top >= density(start, points, deviation, weight)

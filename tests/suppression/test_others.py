@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from halfseen.data.rle import decode, encode, mask_runs
 from halfseen.errors import AnnotationError, HalfseenError, SettingsError
 from halfseen.geometry import iou_matrix
-from halfseen.suppression import suppress, suppress_boxes, suppress_masks
+from halfseen.suppression import meanshift, suppress, suppress_boxes, suppress_masks
 from halfseen.suppression.adapters import from_numpy, suppress_supervision
 from halfseen.suppression.results import suppress_file, suppress_results
 
@@ -511,3 +511,18 @@ def test_enormous_scores_of_others(method: str) -> None:
         suppress_boxes(NEAR, [1e308, 1e307, 1.0, 0.0], method=method, scale="margin")
     kept = suppress_boxes(NEAR, [1e308, 1e307, 1.0, 0.0], method=method, scale="logit")
     assert {0, 2} <= set(kept.indices)
+
+
+def test_too_many_pairs_are_refused_and_greedy_goes_on() -> None:
+    boxes, scores = [[0, 0, 9, 9]] * 3300, np.linspace(0, 1, 3300)
+    with pytest.raises(SettingsError, match=r"of 3,300 candidates more than 5,000,000 pairs over"):
+        suppress_boxes(boxes, scores)
+    assert list(suppress_boxes(boxes, scores, method="greedy").indices) == [3299]
+    assert list(suppress_boxes(boxes[:300], scores[:300]).indices) == [299]
+
+
+def test_mean_shift_of_too_many_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(suppress_boxes(NEAR, [0.9, 0.8, 0.7, 0.6], method="meanshift"))
+    monkeypatch.setattr(meanshift, "MOST", 7)
+    with pytest.raises(SettingsError, match="4 candidates take too long"):
+        suppress_boxes(NEAR, [0.9, 0.8, 0.7, 0.6], method="meanshift")

@@ -153,7 +153,7 @@ class Covering(Method):
         Returns what they cover, the solution, and for each of them the place among the chosen ones
         that it overlaps most, with that overlap.
         """
-        from halfseen.suppression.overlap_kernels import Graph, find_pairs, strongest
+        from halfseen.suppression.overlap_kernels import MOST_PAIRS, Graph, find_pairs, strongest
         from halfseen.suppression.solver.solve import Limits, maximise
 
         if len(own) > MANY:
@@ -166,6 +166,11 @@ class Covering(Method):
         covered = shapes.take(own)
         compared = covered if compared is shapes else compared.take(own)
         conflict = Graph(*find_pairs(compared, measure, self.overlap))
+        if not len(conflict.start):
+            raise SettingsError(
+                f"covering suppression: of {len(own):,} candidates more than {MOST_PAIRS:,} pairs "
+                'overlap; leave out those of low score, or use method "greedy"'
+            )
         exact = self.solver == "exact"
         limits = Limits.of(exact, self.max_nodes, self.max_seconds, self.max_work)
         value = self.values(candidates.score[own])

@@ -19,12 +19,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from halfseen.detections import Detections
+from halfseen.errors import SettingsError
 from halfseen.geometry import Boxes
 from halfseen.suppression.candidates import Candidates
 from halfseen.suppression.interpretation import Floats, Interpretation
 from halfseen.suppression.method import Method, number
 
 STEPS = 100
+MOST = 2e8
+"""Kernels of one label: about five seconds."""
 STILL = 1e-5
 """A shift below this many standard deviations is none."""
 
@@ -68,7 +71,13 @@ class MeanShift(Method):
         order = candidates.order
         for own in candidates.by_label(order[score[order] > self.threshold]):
             points, deviation = self._points(full[own])
-            modes, density = climb(points, deviation, score[own] - self.threshold, STEPS, STILL)
+            weight = score[own] - self.threshold
+            modes, density, done = climb(points, deviation, weight, STEPS, STILL, MOST)
+            if not done:
+                raise SettingsError(
+                    f"meanshift suppression: {len(own):,} candidates take too long; leave out "
+                    'those of low score, or use method "greedy"'
+                )
             leader: list[int] = []
             for i in range(len(own)):
                 distance = (modes[leader] - modes[i]) / deviation[i]

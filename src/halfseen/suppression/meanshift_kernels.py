@@ -8,17 +8,21 @@ from halfseen.suppression.overlap_kernels import Floats
 
 @njit(cache=True, nogil=True)
 def climb(
-    points: Floats, deviation: Floats, weight: Floats, steps: int, still: float
-) -> tuple[Floats, Floats]:
+    points: Floats, deviation: Floats, weight: Floats, steps: int, still: float, most: float
+) -> tuple[Floats, Floats, bool]:
     """The mode above each point and its density, in which a lone point has its own weight.
 
     points and deviation are (N, D); a point stops when it moves by less than `still` deviations.
+    The last value is False where that takes more than `most` kernels, and it was given up.
     """
     count, axes = points.shape
     modes, density = points.copy(), np.zeros(count)
     above, below = np.empty(axes), np.empty(axes)
     for n in range(count):
         for _ in range(steps):
+            most -= count
+            if most < 0:
+                return modes, density, False
             for d in range(axes):
                 above[d], below[d] = 0.0, 0.0
             total = 0.0
@@ -39,7 +43,7 @@ def climb(
                 break
         for i in range(count):
             density[n] += weight[i] * _kernel(modes[n], points[i], deviation[i])
-    return modes, density
+    return modes, density, True
 
 
 @njit(cache=True, nogil=True)

@@ -20,6 +20,8 @@ CELLS = 512
 """Most cells along a side of the grid."""
 TOUCHED = 16
 """Most cells, on average, that a region may touch."""
+MOST_PAIRS = 5_000_000
+"""Of regions that overlap: more take hundreds of megabytes, and no set of them is found in time."""
 TINY = np.finfo(np.float64).tiny
 
 
@@ -294,7 +296,10 @@ def strongest(s: Shapes, kept: Ints, measure: int) -> tuple[Ints, Floats]:
 
 @njit(cache=True, nogil=True)
 def find_pairs(s: Shapes, measure: int, limit: float) -> tuple[Ints, Ints]:
-    """The `Graph` of regions that overlap by more than `limit`; regions are sorted, best first."""
+    """The `Graph` of regions that overlap by more than `limit`; regions are sorted, best first.
+
+    Of more than MOST_PAIRS pairs it returns an empty `start`.
+    """
     count = len(s.box)
     everyone = np.arange(count)
     grid = make_grid(s.box, everyone)
@@ -304,6 +309,8 @@ def find_pairs(s: Shapes, measure: int, limit: float) -> tuple[Ints, Ints]:
         for j in range(near(grid, s.box[n], n, found)):
             k = found[j]
             if _may_exceed(s, measure, k, n, limit) and overlap_of(s, measure, k, n) > limit:
+                if pairs == MOST_PAIRS:
+                    return np.zeros(0, np.int64), np.zeros(0, np.int64)
                 if pairs == len(first):
                     first, second = doubled(first), doubled(second)
                 first[pairs], second[pairs] = k, n

@@ -271,6 +271,25 @@ def test_a_limit_of_work_stops_at_the_same_node(monkeypatch: pytest.MonkeyPatch)
         assert not first.optimal
 
 
+def test_large_components_are_searched_briefly_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solver, "BRIEF_NODES", 5)
+    value, cover, conflict, price = cluster(np.random.default_rng(5), 200, 0.3)
+    best = solve(value, cover, conflict)
+    monkeypatch.setattr(solver, "SEARCHED", 100)
+    limited = solve(value, cover, conflict)
+    check(limited, value, cover, conflict, price)
+    assert limited.nodes == 0
+    assert limited.energy <= best.energy < limited.bound
+    assert not limited.optimal
+
+
+def test_depth_is_bounded_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solver, "BRIEF_NODES", 5)
+    monkeypatch.setattr(solver, "STACKED", 0)
+    value, cover, conflict, price = cluster(np.random.default_rng(5), 200, 0.3)
+    check(solve(value, cover, conflict), value, cover, conflict, price)
+
+
 def test_no_time_still_gives_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver, "BRIEF_NODES", 5)
     value, cover, conflict, price = cluster(np.random.default_rng(5), 200, 0.3)

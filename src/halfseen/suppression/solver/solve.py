@@ -49,6 +49,10 @@ SLICE_WORK = 20_000_000
 """Steps between looks at the clock: about 20 ms."""
 STEPS = 1_000_000_000
 """Of the long searches by default: about a second."""
+SEARCHED = 5_000
+"""Most candidates of a component that is searched long: the search holds their pairs twice."""
+STACKED = 10_000_000
+"""Numbers of all depths together: deeper nodes stay open, as those below DEEPEST do."""
 DEEPEST = 256
 """Most candidates taken in by branching; deeper nodes stay open, which costs the proof alone."""
 
@@ -114,8 +118,9 @@ def maximise(
     conflict  the pairs that exclude each other
     price     of each chosen candidate
 
-    A limit stops the search early, and components of more than MOST_PIECES pieces are not searched;
-    then optimal is False and bound is still proven.
+    A limit stops the search early; components of more than MOST_PIECES pieces are not searched, and
+    those of more than SEARCHED candidates only briefly: then optimal is False and bound is still
+    proven.
     """
     if count_pieces(covered) <= MOST_PIECES:
         return _maximise(value, covered, conflict, limits, price)
@@ -156,6 +161,8 @@ def _maximise(
         if left.reached():
             break
         own = parts[1][parts[0][part] : parts[0][part + 1]]
+        if len(own) > SEARCHED:
+            continue
         state = chosen[own].astype(np.uint8)
         problem = extract(own, cover, conflict, price, number)
         bound[part], done[part], *spent = _search_long(
@@ -201,7 +208,7 @@ def _search_long(
     number = np.zeros(len(problem.weight), np.int64)
     p = extract(alive, Cover(*problem[:4]), graph_of(problem), problem.price, number)
     cliques = cover_by_cliques(p)
-    deep = min(len(alive), DEEPEST) + 2
+    deep = min(len(alive), DEEPEST, STACKED // max(len(p.weight), 1)) + 2
     stack = make_stack(p, len(cliques.scale), deep, known, best)
     reached = best[0]
     work = max(len(p.atoms) + len(cliques.of), 1)
