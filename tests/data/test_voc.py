@@ -1,6 +1,7 @@
 import os
 import pickle
 import re
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -351,3 +352,17 @@ def test_the_split_is_train_unless_named(tmp_path: Path) -> None:
     write_voc(Dataset("cups", ("cup",), (truth,)), tmp_path / "voc", "train")
     assert [t.image for t in read_voc(tmp_path / "voc")] == ["a"]
     assert [t.image for t in read_voc(tmp_path / "voc", split="train")] == ["a"]
+
+
+def test_masks_are_written_one_at_a_time(tmp_path: Path) -> None:
+    pixels = np.zeros((1000, 1000, 3), np.uint8)
+    truth = GroundTruth.make(
+        "a", pixels, (1000, 1000), ["x"] * 100, [[0, 0, 9, 9]] * 100,
+        read_mask=lambda k: np.ones((1000, 1000), bool),
+    )  # fmt: skip
+    tracemalloc.start()
+    try:
+        write_voc(Dataset("one", ("x",), (truth,)), tmp_path, "train")
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()

@@ -97,18 +97,18 @@ def _write_image(folder: Path, truth: GroundTruth, pixels: Pixels, suffix: str) 
 
 def _instances(truth: GroundTruth) -> NDArray[np.uint8] | None:
     """(height, width): k + 1 where object k is seen; None where no mask is known."""
-    masks = [truth.mask(k) for k in range(len(truth))]
-    if all(mask is None for mask in masks):
-        return None
-    if len(masks) > _MOST_INSTANCES:
-        raise AnnotationError(
-            f"{truth.image}: {len(masks)} objects; an instance mask holds {_MOST_INSTANCES} at most"
-        )
-    indices = np.zeros(truth.size, dtype=np.uint8)
-    for k, mask in enumerate(masks):
-        if mask is not None:
-            indices[mask] = k + 1
-    return indices
+    indices, known = np.zeros(truth.size, dtype=np.uint8), False
+    for k in range(len(truth)):
+        mask = truth.mask(k)  # one at a time: each is as large as the image
+        if mask is None:
+            continue
+        if len(truth) > _MOST_INSTANCES:
+            raise AnnotationError(
+                f"{truth.image}: {len(truth)} objects; an instance mask holds {_MOST_INSTANCES} at "
+                "most"
+            )
+        indices[mask], known = k + 1, True
+    return indices if known else None
 
 
 def _png(indices: NDArray[np.uint8]) -> bytes:
