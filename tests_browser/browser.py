@@ -49,7 +49,7 @@ class Page:
                          "--hide-scrollbars", f"--window-size={size[0]},{size[1]}"):  # fmt: skip
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+        self.driver: Any = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
         self.resize(*size)
         if features:
             media = [{"name": name, "value": value} for name, value in features.items()]
@@ -88,7 +88,8 @@ class Page:
         raise AssertionError(f"did not come about in {seconds} s: {script}")
 
     def find(self, selector: str) -> WebElement:
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
+        found: WebElement = self.driver.find_element(By.CSS_SELECTOR, selector)
+        return found
 
     def text(self, selector: str) -> str:
         return str(self.find(selector).text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -62,7 +61,7 @@ def test_the_page_reports_what_detect_does_at_any_threshold(
 ) -> None:
     image, _ = covered
     expected = Detector(models[method]).detect(image)
-    reported: dict[float, Any] = {}
+    reported: dict[str, set[float]] = {}
     for threshold in (-1.0, -0.5, 0.25):
         settings = LiveSettings(threshold=threshold)
         report = compare(image, {method: models[method]}, settings)["methods"][0]

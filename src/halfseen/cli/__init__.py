@@ -121,7 +121,7 @@ def _complete(arguments: list[str]) -> bool:
             pass
         case _:
             return False
-    from typer.completion import Shells, get_completion_script, install
+    from typer._completion_shared import Shells, get_completion_script, install
 
     variable, known = f"_{PROGRAM.upper()}_COMPLETE", [each.value for each in Shells]
     if shell not in known:

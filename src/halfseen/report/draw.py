@@ -27,7 +27,7 @@ SUPPRESSED = 60  # suppressed detections shown, at most: more cannot be told apa
 
 
 class Choice(Protocol):
-    """The part of an `Interpretation` that is drawn."""
+    """What is drawn of a suppression: what `halfseen.suppress` returns has it."""
 
     @property
     def indices(self) -> NDArray[np.int64]: ...
@@ -72,8 +72,7 @@ def draw_detections(
     if explain is not None:
         _draw_suppressed(sketch, found, explain)
     for i in reversed(first[len(objects) :] if weak else []):
-        known = found.blocks[i].size  # of a box that no window reaches nothing is
-        sketch.box(found.visible[i] if known else found.clipped[i], GREY, 0.6, halo=False)
+        sketch.box(found.visible[i], GREY, 0.6, halo=False)
     for i, tone in reversed(objects):
         _outline(sketch, found, i, tone)
     sketch.keep_clear(found.visible[[i for i, _ in objects]])
@@ -132,8 +131,8 @@ def _strokes(found: Detections, place: Place) -> NDArray[np.float64]:
     period = 7 * thin
     rows, columns = (np.arange(side.start, side.stop) for side in place)
     across = (columns + rows[:, None]) % period - period / 2
-    share: NDArray[np.float64] = HATCH * np.clip(0.7 * thin + 0.5 - np.abs(across), 0, 1)
-    return share
+    strokes: NDArray[np.float64] = HATCH * np.clip(0.7 * thin + 0.5 - np.abs(across), 0, 1)
+    return strokes
 
 
 def _outline(sketch: Sketch, found: Detections, i: int, tone: Colour) -> None:
