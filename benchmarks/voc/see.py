@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from masks import (  # type: ignore[attr-defined]  # mypy finds the other masks.py
+from masks import (  # mypy finds the other masks.py
     CLASSES,
     THRESHOLD,
     Assigned,
