@@ -97,7 +97,7 @@ def test_many_classes_have_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
     ("words", "code", "message"),
     [
         (["RESULTS", "--by", "visible"], 2, "give --truth DATA"),
-        (["RESULTS"], 2, "expected MODEL... DATA"),
+        (["RESULTS"], 2, "MODEL is missing"),
         (["absent.json", "--truth", "TRUTH"], 2, "no such file or folder; expected results"),
         (["RESULTS", "--truth", "absent"], 2, "no such file or folder; expected annotations"),
         (["RESULTS", "--truth", "TRUTH", "--by", "colour"], 2, "can be grouped by visible"),

@@ -72,7 +72,8 @@ def draw_detections(
     if explain is not None:
         _draw_suppressed(sketch, found, explain)
     for i in reversed(first[len(objects) :] if weak else []):
-        sketch.box(found.visible[i], GREY, 0.6, halo=False)
+        known = found.blocks[i].size  # of a box that no window reaches nothing is
+        sketch.box(found.visible[i] if known else found.clipped[i], GREY, 0.6, halo=False)
     for i, tone in reversed(objects):
         _outline(sketch, found, i, tone)
     sketch.keep_clear(found.visible[[i for i, _ in objects]])
