@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import Field, field, fields
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -48,7 +49,7 @@ def choice(default: str, *allowed: str) -> Any:
     return field(default=default, metadata={"allowed": allowed})
 
 
-class Method:
+class Method(ABC):
     """One method of suppression with its settings: a frozen dataclass of numbers and choices.
 
     domain  what it makes of scores: compares "odds", takes a "weight", or only their "order"
@@ -63,7 +64,7 @@ class Method:
     @classmethod
     def make(cls, settings: dict[str, Any]) -> Self:
         """The method with these settings; SettingsError for wrong names, types and values."""
-        known = _fields(cls)  # type: ignore[arg-type]
+        known = _fields(cls)
         values = {}
         for name, value in settings.items():
             if name not in known:
@@ -82,9 +83,9 @@ class Method:
         """The candidates of detections, as this method compares them."""
         return boxes_of(found)
 
+    @abstractmethod
     def choose(self, candidates: Candidates) -> Interpretation:
         """The candidates that remain, each label by itself."""
-        raise NotImplementedError
 
 
 @cache
