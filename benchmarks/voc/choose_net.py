@@ -67,10 +67,10 @@ def with_mirrored(dataset: Dataset, label: str) -> Dataset:
     return replace(dataset, truths=(*dataset.truths, *more))
 
 
-def number(text: str) -> float | int | bool:
-    """The value of a setting, as Python would write it."""
+def setting(text: str) -> float | int | bool | str:
+    """The value of a setting, as JSON writes it."""
     value: Any = json.loads(text)
-    assert isinstance(value, (float, int, bool))
+    assert isinstance(value, (float, int, bool, str))
     return value
 
 
@@ -111,7 +111,7 @@ def main() -> None:
             if not path.exists():
                 words = dict(word.split("=") for word in text.split())
                 turned = words.pop("mirror", "")
-                settings = TrainSettings.preset("net", **{k: number(v) for k, v in words.items()})
+                settings = TrainSettings.preset("net", **{k: setting(v) for k, v in words.items()})
                 ap = compare(dataset, label, settings, turned)
                 write_atomically(path, json.dumps(ap).encode())
             ap = json.loads(path.read_text())

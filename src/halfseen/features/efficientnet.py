@@ -8,7 +8,7 @@ padding, with which the weights were learnt, is ONNX's SAME_UPPER.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,9 @@ from halfseen.errors import ModelError
 from halfseen.features.onnx_file import Graph
 
 EPSILON = 1e-3  # of batch norm
-# The first block and the stride of each stage that makes its input smaller.
-STRIDES = {1: 2, 3: 2, 5: 2, 11: 2}
+# The blocks that make their input smaller by 2.
+LITE0_STRIDES = (1, 3, 5, 11)
+LITE2_STRIDES = (1, 4, 7, 15)
 INPUT, OUTPUT = "image", "blocks"
 MOST_WEIGHT = 127
 # The absolute value that one in 10,000 numbers of a tensor exceeds, in the median of 60 training
@@ -55,11 +56,13 @@ class _Flow:
 class Lite:
     """Builds the network. With `ranges` None it is left in floats.
 
+    strides the blocks that make their input smaller by 2
     signed  names and channels of the tensors that need a range
     """
 
     weights: Weights
     ranges: Ranges | None
+    strides: Sequence[int] = LITE0_STRIDES
     graph: Graph = field(default_factory=Graph)
     signed: dict[str, int] = field(default_factory=dict)
 
@@ -83,7 +86,7 @@ class Lite:
 
     def _block(self, number: int, source: _Flow) -> _Flow:
         """One inverted residual: widen, convolve each channel apart, narrow, add what came in."""
-        name, stride = f"_blocks.{number}", STRIDES.get(number, 1)
+        name, stride = f"_blocks.{number}", 2 if number in self.strides else 1
         flow = source
         if f"{name}._expand_conv.weight" in self.weights:
             flow = self._convolution(f"{name}._expand_conv", f"{name}._bn0", flow)
