@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from halfseen.arrays import Bool
 from halfseen.cli.options import MethodName, Preset, make_settings
 from halfseen.compute.map import map_images
 from halfseen.data.dataset import Dataset
 from halfseen.data.scenery.backgrounds import make_stage
 from halfseen.data.scenery.layout import Layout
 from halfseen.data.scenes import CLASSES, render_scenes
-from halfseen.detections import Bools, Detections, GroundTruth
+from halfseen.detections import Detections, GroundTruth
 from halfseen.evaluate.blocks import BlockCounts, BlockTruth, block_shares, count_blocks
 from halfseen.evaluate.visibility import restrict, whole
 from halfseen.evaluate.voc_ap import Matches, match, summarise
@@ -40,11 +41,11 @@ SIZE = (375, 500)
 METHODS = ("BL", "BLT", "VIS")
 
 
-def half_hidden(truth: GroundTruth) -> Bools:
+def half_hidden(truth: GroundTruth) -> Bool:
     return (truth.visible_fraction >= 0.25) & (truth.visible_fraction <= 0.75)
 
 
-def silhouettes(index: int, truth: GroundTruth) -> list[Bools]:
+def silhouettes(index: int, truth: GroundTruth) -> list[Bool]:
     """The pixels that each object of a test scene would own if nothing hid it."""
     rng = np.random.default_rng([TEST_SEED, index])
     things = [t for t in Layout(rng, make_stage(rng, SIZE), CLASSES).things if t.label]
@@ -69,7 +70,7 @@ def silhouettes(index: int, truth: GroundTruth) -> list[Bools]:
     return chosen
 
 
-def block_truth(silhouette: Bools, seen: Bools, window: Any, shape: tuple[int, int]) -> BlockTruth:
+def block_truth(silhouette: Bool, seen: Bool, window: Any, shape: tuple[int, int]) -> BlockTruth:
     """Judged: more than half of the block is object. Hidden: less than half of that is seen."""
     everything = [0, 0, SIZE[1], SIZE[0]]
     whole_share, inside = block_shares(silhouette, window, shape, everything)

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pycocotools import mask as coco
 
 import halfseen as hs
+from halfseen.arrays import Float64
 from halfseen.data.rle import encode
 
 BOXES, OBJECTS = 33_337, 3_334
@@ -29,10 +29,8 @@ MASKS, PLACES, SIZE = 200, 20, (480, 640)
 OVERLAP = 0.5
 RUNS = 5
 
-Floats = NDArray[np.float64]
 
-
-def crowd() -> tuple[Floats, Floats]:
+def crowd() -> tuple[Float64, Float64]:
     """Boxes around people who stand close, ten for each on average, and their scores."""
     rng = np.random.default_rng(0)
     side = np.exp(rng.normal(np.log(60), 0.4, OBJECTS))
@@ -47,7 +45,7 @@ def crowd() -> tuple[Floats, Floats]:
     return np.hstack([middle - half, middle + half]), 1 / (1 + np.exp(-logit))
 
 
-def blobs() -> tuple[list[dict[str, Any]], Floats]:
+def blobs() -> tuple[list[dict[str, Any]], Float64]:
     """Wavy ellipses around a few places, as compressed run lengths, and their scores."""
     rng = np.random.default_rng(0)
     y, x = np.mgrid[: SIZE[0], : SIZE[1]]
@@ -63,7 +61,7 @@ def blobs() -> tuple[list[dict[str, Any]], Floats]:
     return masks, rng.uniform(0.05, 0.99, MASKS)
 
 
-def by_pycocotools(masks: list[dict[str, Any]], scores: Floats) -> set[int]:
+def by_pycocotools(masks: list[dict[str, Any]], scores: Float64) -> set[int]:
     order = np.argsort(-scores)
     packed = [{**masks[i], "counts": masks[i]["counts"].encode()} for i in order]
     overlap = coco.iou(packed, packed, [0] * len(packed))

@@ -21,11 +21,11 @@ from pycocotools import mask as coco
 from scipy import ndimage
 
 import halfseen as hs
+from halfseen.arrays import Bool, Float64, Int64
 from halfseen.data.rle import encode
 from halfseen.suppression import Interpretation
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+Mask = Bool
 THRESHOLDS = np.arange(0.5, 0.96, 0.05)
 RECALL = np.linspace(0, 1, 101)
 OVERLAPS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -39,9 +39,9 @@ class Scene:
     truth: list[Any]
     truth_label: NDArray[np.str_]
     masks: list[Any]
-    score: Floats
+    score: Float64
     label: NDArray[np.str_]
-    box: Floats
+    box: Float64
 
 
 def damaged(mask: Mask, rng: np.random.Generator, strength: float) -> Mask:
@@ -108,7 +108,7 @@ def make_scene(truth: Any, rng: np.random.Generator) -> Scene:
 Choose = Callable[[Scene], Interpretation]
 
 
-def matches(scene: Scene, kept: Interpretation) -> tuple[Floats, NDArray[np.bool_], int]:
+def matches(scene: Scene, kept: Interpretation) -> tuple[Float64, Bool, int]:
     """Ranks of what is kept, whether each is right at each threshold, and how many objects are."""
     right = np.zeros((len(kept), len(THRESHOLDS)), bool)
     if len(kept) and scene.truth:
@@ -124,7 +124,7 @@ def matches(scene: Scene, kept: Interpretation) -> tuple[Floats, NDArray[np.bool
     return kept.rank, right, len(scene.truth)
 
 
-def average_precision(found: list[Any], weight: NDArray[np.int64]) -> Floats:
+def average_precision(found: list[Any], weight: Int64) -> Float64:
     """AP at each threshold, with every scene counted `weight` times."""
     rank = np.concatenate([part[0] for part in found])
     right = np.concatenate([part[1] for part in found])

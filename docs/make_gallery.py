@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import halfseen as hs
-from halfseen.data.image import Pixels, write_image
+from halfseen.arrays import Pixels
+from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scene
 from halfseen.detections import Detections, GroundTruth
 from halfseen.geometry import iou

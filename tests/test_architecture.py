@@ -21,22 +21,23 @@ TESTS = Path(__file__).parent
 LINES = 350
 PARAMETERS = 8
 
-BASE = {"errors", "geometry", "ground_truth", "detections", "data"}
+BASE = {"arrays", "errors", "geometry", "ground_truth", "detections", "data"}
 IMAGES = BASE | {"features"}
 DETECTION = IMAGES | {"model", "suppression", "compute", "visibility"}
 STUDY = DETECTION | {"detect", "refine", "evaluate", "learn"}
 
 # What each part may import besides itself. Only the front may import everything before it.
 ALLOWED: dict[str, set[str]] = {
+    "arrays": set(),
     "errors": set(),
     "compute": {"errors"},
-    "geometry": {"errors"},
-    "ground_truth": {"errors", "geometry"},
-    "detections": {"errors", "geometry", "ground_truth"},
-    "data": {"errors", "geometry", "ground_truth", "detections"},
-    "features": {"errors", "geometry", "ground_truth", "data"},
+    "geometry": {"arrays", "errors"},
+    "ground_truth": {"arrays", "errors", "geometry"},
+    "detections": {"arrays", "errors", "geometry", "ground_truth"},
+    "data": BASE - {"data"},
+    "features": BASE - {"detections"},
     "model": IMAGES,
-    "visibility": {"errors"},
+    "visibility": {"arrays", "errors"},
     "suppression": BASE,
     "collection": BASE | {"compute", "evaluate"},
     "detect": DETECTION,

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from halfseen.data.arrays import read_arrays
 from halfseen.data.limits import Limits
+from halfseen.data.npz import read_arrays
 from halfseen.errors import AnnotationError, HalfseenError
 from tests.fuzz import __main__ as fuzz
 from tests.fuzz.multiply import MOST, multiply

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float32
 from halfseen.data.files import write_atomically
 from halfseen.data.image import read_image
 from halfseen.features.net import Net
 from halfseen.features.pyramid import PyramidSettings, plan_levels
 
-Floats = NDArray[np.float32]
 PYRAMID = PyramidSettings(1.25, 2.0)
 # Blocks along a side of the smallest level that is kept ahead.
 SMALLEST = 4
@@ -38,13 +37,13 @@ class KeptNet(Net):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.cell, self.backbone, self.sha256, self.folder, self.half)
 
-    def __call__(self, level: Floats) -> Floats:
+    def __call__(self, level: Float32) -> Float32:
         digest = hashlib.sha1(f"{level.shape}{self.sha256}".encode())
         digest.update(level.tobytes())
         key = digest.hexdigest()
         path = Path(self.folder, key[:2], f"{key[2:]}.npy")
         if path.exists():
-            kept: Floats = np.load(path).astype(np.float32, copy=False)
+            kept: Float32 = np.load(path).astype(np.float32, copy=False)
             return kept
         blocks = super().__call__(level)
         content = BytesIO()

@@ -29,13 +29,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, UInt8
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import write_atomically
 from halfseen.data.voc import read_voc
 from halfseen.detect.windows import place_boxes
-from halfseen.detections import Bools, Detections, GroundTruth
+from halfseen.detections import Detections, GroundTruth
 from halfseen.evaluate.blocks import BlockCounts, count_blocks, covered_blocks, neighbour_counts
 from halfseen.evaluate.bootstrap import crowded
 from halfseen.evaluate.sweep import SHARES, cover_objects, summarise_sweep, sweep_image
@@ -66,7 +66,7 @@ def headed(options: argparse.Namespace, label: str) -> Mixture:
 
 
 def object_windows(
-    image: NDArray[np.uint8], truth: GroundTruth, wanted: Bools, model: Mixture
+    image: UInt8, truth: GroundTruth, wanted: Bool, model: Mixture
 ) -> tuple[Detections, list[int]]:
     """For each wanted object the best-scoring window that overlaps it by 0.7, and whose it is.
 
@@ -139,9 +139,7 @@ def pasted_later(test: Dataset, label: str, model: Mixture, objects: int) -> dic
     }
 
 
-def whole_images(
-    test: Dataset, label: str, objects: int
-) -> tuple[Dataset, list[NDArray[np.uint8]]]:
+def whole_images(test: Dataset, label: str, objects: int) -> tuple[Dataset, list[UInt8]]:
     """Val images drawn until they hold enough whole objects, and textures to cover these with."""
     order = np.random.default_rng(0).permutation(len(test))
     counts = np.array([(whole(test[i]) & (test[i].label == label)).sum() for i in order])

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import halfseen as hs
+from halfseen.arrays import Bool, Float64, Int64
 from halfseen.data.voc import read_voc
 from halfseen.detections import Detections, GroundTruth
 from halfseen.evaluate.coco_ap import OVERLAPS, RECALLS
@@ -36,7 +37,6 @@ from halfseen.evaluate.pool import Pool
 from halfseen.evaluate.results import box_detections
 from halfseen.geometry import iou_matrix
 
-Floats = NDArray[np.float64]
 ETAS = (0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
 CROWDED = 0.2
 
@@ -46,9 +46,9 @@ class Raw:
     """Candidates of some images, sorted by image, and the truth of these."""
 
     truth: list[GroundTruth]
-    image: NDArray[np.int64]
-    box: Floats
-    score: Floats
+    image: Int64
+    box: Float64
+    score: Float64
     label: NDArray[np.str_]
 
     def part(self, first: int, last: int) -> Raw:
@@ -76,10 +76,10 @@ class Raw:
 class Outcomes:
     """One class: detections by falling score, right at each overlap, and objects of each image."""
 
-    image: NDArray[np.int64]
-    right: NDArray[np.bool_]
-    counted: NDArray[np.bool_]
-    wanted: NDArray[np.int64]
+    image: Int64
+    right: Bool
+    counted: Bool
+    wanted: Int64
 
     @classmethod
     def of(
@@ -92,7 +92,7 @@ class Outcomes:
         wanted = np.bincount(owner[~ignored], minlength=len(truth))
         return cls(pool.image[pool.order], outcome == TRUE, outcome != NEITHER, wanted)
 
-    def ap(self, times: NDArray[np.int64]) -> Floats:
+    def ap(self, times: Int64) -> Float64:
         """(10,) AP with every image counted so often; NaN without an object."""
         total = int(times @ self.wanted)
         if not total:
@@ -107,7 +107,7 @@ class Outcomes:
         return np.array(result)
 
 
-def in_crowds(pool: Pool) -> NDArray[np.bool_]:
+def in_crowds(pool: Pool) -> Bool:
     """(G,) which objects share more than `CROWDED` with another of their class."""
     first = pool.boxes.first_true
     flags = []
@@ -118,7 +118,7 @@ def in_crowds(pool: Pool) -> NDArray[np.bool_]:
     return np.concatenate(flags)
 
 
-def mean_ap(classes: list[Outcomes], times: NDArray[np.int64]) -> Floats:
+def mean_ap(classes: list[Outcomes], times: Int64) -> Float64:
     """AP and AP50, in percent, the mean over the classes that have objects."""
     every = np.array([one.ap(times) for one in classes])
     known = every[~np.isnan(every[:, 0])]
@@ -167,7 +167,7 @@ def main() -> None:
     found = {name: test.suppressed(**settings) for name, settings in ways.items()}
     rows: dict[str, Any] = {}
     for kind in ("all", "crowded"):
-        first: Floats | None = None
+        first: Float64 | None = None
         for name, seen in found.items():
             classes = outcomes(test, seen, kind == "crowded")
             value = mean_ap(classes, np.ones(count, np.int64))

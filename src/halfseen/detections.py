@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.geometry import Bools as Bools
+from halfseen.arrays import Bool, Float64, Int64, UInt8
 from halfseen.geometry import Boxes, clip
-from halfseen.geometry import Floats as Floats
 from halfseen.ground_truth import GroundTruth as GroundTruth
 
-Grid = NDArray[np.uint8]
+Grid = UInt8
 
 
 class Block(IntEnum):
@@ -55,17 +54,17 @@ class Detections:
     extra       more columns by name, (N, ...) each, that are selected and joined with the rest
     """
 
-    score: Floats
+    score: Float64
     label: NDArray[np.str_]
-    component: NDArray[np.int64]
-    mirrored: Bools
+    component: Int64
+    mirrored: Bool
     window: Boxes
     full: Boxes
     visible: Boxes
     blocks: tuple[NDArray[Any], ...]
     size: tuple[int, int]
-    model: NDArray[np.int64] = field(default=None)  # type: ignore[arg-type]
-    probability: Floats | None = None
+    model: Int64 = field(default=None)  # type: ignore[arg-type]
+    probability: Float64 | None = None
     extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -156,25 +155,25 @@ class Detections:
         return clip(self.full, self.size)
 
     @cached_property
-    def visibility(self) -> tuple[Bools, ...]:
+    def visibility(self) -> tuple[Bool, ...]:
         """N bool arrays (rows, cols): True where a block is neither hidden nor outside."""
         return tuple(grid >= Block.GROUND for grid in self.blocks)
 
     @property
-    def visible_fraction(self) -> Floats:
+    def visible_fraction(self) -> Float64:
         """(N,) share of each window's blocks that are visible; NaN where there are no blocks."""
         shares = [grid.mean() if grid.size else np.nan for grid in self.visibility]
         return np.array(shares, dtype=np.float64)
 
-    def mask(self, i: int) -> Bools:
+    def mask(self, i: int) -> Bool:
         """(height, width) bool: the pixels of `full` that show detection i: its OBJECT blocks."""
         return self._pixels(i, self.blocks[i] == Block.OBJECT)
 
-    def visible_mask(self, i: int) -> Bools:
+    def visible_mask(self, i: int) -> Bool:
         """(height, width) bool: the pixels of `full` in visible blocks, object and ground."""
         return self._pixels(i, self.visibility[i])
 
-    def _pixels(self, i: int, grid: Bools) -> Bools:
+    def _pixels(self, i: int, grid: Bool) -> Bool:
         height, width = self.size
         if not grid.size:
             return np.zeros(self.size, bool)
@@ -219,7 +218,7 @@ def by_shape(grids: Sequence[NDArray[Any]]) -> dict[tuple[int, ...], list[int]]:
     return rows
 
 
-def block_extents(grids: Bools) -> Boxes:
+def block_extents(grids: Bool) -> Boxes:
     """(N, 4), in blocks: the box around the True blocks of grids (N, rows, cols).
 
     Empty and central where there is none.
@@ -233,7 +232,7 @@ def block_extents(grids: Bools) -> Boxes:
     return box
 
 
-def as_blocks(visible: Bools, outside: Bools | None = None) -> Grid:
+def as_blocks(visible: Bool, outside: Bool | None = None) -> Grid:
     """Grids of `Block` from flags: OBJECT where visible, OUTSIDE where outside, else HIDDEN."""
     blocks = np.where(visible, np.uint8(Block.OBJECT), np.uint8(Block.HIDDEN))
     if outside is not None:
@@ -251,12 +250,12 @@ def _as_grid(grid: NDArray[Any]) -> Grid:
     return as_blocks(grid)
 
 
-def _between(length: int, low: float, high: float) -> Bools:
+def _between(length: int, low: float, high: float) -> Bool:
     centres = np.arange(length) + 0.5
     return (centres >= low) & (centres < high)
 
 
-def _block_of_pixel(length: int, low: float, high: float, blocks: int) -> NDArray[np.int64]:
+def _block_of_pixel(length: int, low: float, high: float, blocks: int) -> Int64:
     """For each pixel along one axis the block that holds its centre, or -1 outside the window."""
     centres = np.arange(length) + 0.5
     index = np.floor((centres - low) * blocks / (high - low)).astype(np.int64)

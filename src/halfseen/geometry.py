@@ -7,11 +7,11 @@ A box is float64 `x1 y1 x2 y2`, 0-based and half-open, in pixels of the original
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Boxes = NDArray[np.float64]
+from halfseen.arrays import Float64
+
+Boxes = Float64
 
 _MATRIX = 1 << 20  # overlaps at once
 
@@ -21,22 +21,22 @@ def as_boxes(boxes: ArrayLike) -> Boxes:
     return np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
 
 
-def area(boxes: Boxes) -> NDArray[np.float64]:
+def area(boxes: Boxes) -> Float64:
     """Areas; a reversed box has area 0."""
     sides = np.maximum(boxes[..., 2:] - boxes[..., :2], 0)
     return sides[..., 0] * sides[..., 1]
 
 
-def intersection(first: Boxes, second: Boxes) -> NDArray[np.float64]:
+def intersection(first: Boxes, second: Boxes) -> Float64:
     """Shared area of boxes, by broadcasting: `intersection(a[:, None], b[None])` is the matrix."""
     low = np.maximum(first[..., :2], second[..., :2])
     high = np.minimum(first[..., 2:], second[..., 2:])
     sides = np.maximum(high - low, 0)
-    area: NDArray[np.float64] = sides[..., 0] * sides[..., 1]
+    area: Float64 = sides[..., 0] * sides[..., 1]
     return area
 
 
-def iou(first: Boxes, second: Boxes) -> NDArray[np.float64]:
+def iou(first: Boxes, second: Boxes) -> Float64:
     """Intersection over union, by broadcasting; 0 where both are empty."""
     shared = intersection(first, second)
     union = area(first) + area(second) - shared
@@ -50,7 +50,7 @@ def rows_at_once(first: Boxes, second: Boxes) -> Iterator[slice]:
         yield slice(start, start + step)
 
 
-def iou_matrix(first: Boxes, second: Boxes) -> NDArray[np.float64]:
+def iou_matrix(first: Boxes, second: Boxes) -> Float64:
     """(len(first), len(second)) intersections over unions."""
     return iou(first[:, None], second[None])
 

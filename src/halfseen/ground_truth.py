@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.geometry import Bools, Boxes, Floats
+from halfseen.arrays import Bool, Float64, Int64, UInt8
+from halfseen.geometry import Boxes
 
-MaskReader = Callable[[int], Bools | None]
+MaskReader = Callable[[int], Bool | None]
 
 FLAGS = ("difficult", "truncated", "occluded", "crowd", "ignore")
 # The measured columns with the value that stands for "not known".
@@ -49,21 +50,21 @@ class GroundTruth:
     """
 
     image: str
-    source: str | NDArray[np.uint8]
+    source: str | UInt8
     size: tuple[int, int]
     label: NDArray[np.str_]
     box: Boxes
     full: Boxes
-    difficult: Bools
-    truncated: Bools
-    occluded: Bools
-    crowd: Bools
-    ignore: Bools
-    visible_fraction: Floats
-    truncation: Floats
-    area: Floats
+    difficult: Bool
+    truncated: Bool
+    occluded: Bool
+    crowd: Bool
+    ignore: Bool
+    visible_fraction: Float64
+    truncation: Float64
+    area: Float64
     level: NDArray[np.int8]
-    identity: NDArray[np.int64]
+    identity: Int64
     read_mask: MaskReader | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,7 +78,7 @@ class GroundTruth:
     def make(
         cls,
         image: str,
-        source: str | NDArray[np.uint8],
+        source: str | UInt8,
         size: tuple[int, int],
         label: Any,
         box: Any,
@@ -120,11 +121,11 @@ class GroundTruth:
         )
 
     @property
-    def left_out(self) -> Bools:
+    def left_out(self) -> Bool:
         """(N,) objects that no protocol asks for: difficult ones, crowds and ignored regions."""
         return self.difficult | self.crowd | self.ignore
 
-    def mask(self, i: int) -> Bools | None:
+    def mask(self, i: int) -> Bool | None:
         """The visible pixels of object i, or None where they are not known."""
         return None if self.read_mask is None else self.read_mask(i)
 
@@ -134,7 +135,7 @@ class _ChosenMasks:
     """The masks of a selection. Not a lambda, so that ground truth can be sent to processes."""
 
     read: MaskReader
-    chosen: NDArray[np.int64]
+    chosen: Int64
 
-    def __call__(self, i: int) -> Bools | None:
+    def __call__(self, i: int) -> Bool | None:
         return self.read(int(self.chosen[i]))

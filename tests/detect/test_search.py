@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64, Int64
 from halfseen.detect import search as responses
 from halfseen.detect.search import Search, Windows, find_windows
 from halfseen.detect.search_kernels import Rule, Split, search_levels
@@ -16,10 +17,6 @@ from halfseen.errors import ModelError
 from halfseen.model.mixture import Component
 from halfseen.visibility.infer import chain_bound, infer_visibility
 
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 # (rows, cols) of the template and of the level: odd, even, thin, single, larger than the level.
 CASES = [
     ((3, 4), (7, 9)), ((4, 3), (9, 7)), ((5, 5), (6, 11)), ((1, 1), (4, 3)), ((1, 6), (5, 8)),
@@ -28,7 +25,7 @@ CASES = [
 ]  # fmt: skip
 
 
-def level(size: tuple[int, int], seed: int = 0, channels: int = 5) -> Floats:
+def level(size: tuple[int, int], seed: int = 0, channels: int = 5) -> Float32:
     return np.random.default_rng(seed).random((*size, channels), np.float32)
 
 
@@ -39,7 +36,7 @@ def template(shape: tuple[int, int], seed: int = 1, channels: int = 5) -> Compon
     return Component(weights, -0.4, -0.05, 0.03, np.array([0.0, 0.0, shape[1], shape[0]]))
 
 
-def explicit(features: Floats, component: Component) -> tuple[Ints, Ints, Doubles, Bools]:
+def explicit(features: Float32, component: Component) -> tuple[Int64, Int64, Float64, Bool]:
     """Of all places, row by row: y, x, the responses of the blocks, which blocks are outside."""
     height, width = features.shape[:2]
     rows, cols = component.shape
@@ -92,7 +89,7 @@ def record_places(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 
 def by_exact_scores(
-    features: Floats, component: Component, threshold: float, alpha: float
+    features: Float32, component: Component, threshold: float, alpha: float
 ) -> Windows:
     """Every window solved by itself, none dropped by a bound."""
     y, x, blocks, outside = explicit(features, component)
@@ -112,8 +109,8 @@ def between(scores: NDArray[np.floating[Any]], share: float) -> float:
 
 
 def every_window(
-    features: Floats, component: Component, alpha: float, visibility: bool, most: int = 10**9
-) -> tuple[Ints, Floats, Floats]:
+    features: Float32, component: Component, alpha: float, visibility: bool, most: int = 10**9
+) -> tuple[Int64, Float32, Float32]:
     """(places, sums or bounds, blocks) of all windows, row by row; `most` at a time."""
     planes = Planes.of(features)
     weights = component.weights.reshape(-1, features.shape[2])

@@ -3,19 +3,18 @@
 import numpy as np
 import onnxruntime
 import pytest
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float32, Float64
 from halfseen.errors import ModelError
 from halfseen.features.backbone import weights_file
 from halfseen.features.efficientnet import lite0
 from halfseen.features.torch_weights import read_weights
 
-Floats = NDArray[np.float64]
 # Kernel, stride and blocks of the first stages of Lite0.
 STAGES = ((3, 1, 1), (3, 2, 2), (5, 2, 2), (3, 2, 3), (5, 1, 3))
 
 
-def convolve(image: Floats, kernel: Floats, stride: int) -> Floats:
+def convolve(image: Float64, kernel: Float64, stride: int) -> Float64:
     """TensorFlow's SAME convolution; a kernel of one input channel works on each channel apart."""
     side = kernel.shape[2]
     rows, cols = (-(-n // stride) for n in image.shape[1:])
@@ -31,8 +30,8 @@ def convolve(image: Floats, kernel: Floats, stride: int) -> Floats:
     return np.asarray(np.einsum("cyxij,kcij->kyx", windows, kernel))
 
 
-def slow_lite0(image: Floats, weights: dict[str, NDArray[np.float32]]) -> Floats:
-    def step(x: Floats, name: str, norm: str, stride: int = 1, clipped: bool = True) -> Floats:
+def slow_lite0(image: Float64, weights: dict[str, Float32]) -> Float64:
+    def step(x: Float64, name: str, norm: str, stride: int = 1, clipped: bool = True) -> Float64:
         x = convolve(x, weights[f"{name}.weight"].astype(np.float64), stride)
         gain, shift, mean, variance = (
             weights[f"{norm}.{part}"][:, None, None].astype(np.float64)
@@ -57,16 +56,16 @@ def slow_lite0(image: Floats, weights: dict[str, NDArray[np.float32]]) -> Floats
     return x
 
 
-def run(network: bytes, image: Floats) -> NDArray[np.float32]:
+def run(network: bytes, image: Float64) -> Float32:
     session = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"])
-    found: NDArray[np.float32] = session.run(None, {"image": image[None].astype(np.float32)})[0][0]
+    found: Float32 = session.run(None, {"image": image[None].astype(np.float32)})[0][0]
     return found
 
 
 def test_the_network_in_floats_and_in_bytes_is_lite0() -> None:
     weights = read_weights(weights_file().read_bytes())
     rng = np.random.default_rng(0)
-    image: Floats = rng.uniform(-1, 1, (3, 8, 12)).repeat(8, axis=1).repeat(8, axis=2)
+    image: Float64 = rng.uniform(-1, 1, (3, 8, 12)).repeat(8, axis=1).repeat(8, axis=2)
     expected = slow_lite0(image, weights)
     np.testing.assert_allclose(run(lite0(weights, None), image), expected, atol=0.01)
     rounded = run(lite0(weights), image)

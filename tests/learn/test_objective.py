@@ -11,8 +11,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64
 from halfseen.features.fhog import Fhog
 from halfseen.learn import objective as module
 from halfseen.learn.objective import (
@@ -28,8 +28,7 @@ from halfseen.model.mixture import Component
 
 Problem = tuple[Parameters, list[Positives], list[Negatives]]
 # Weights (rows, cols, channels), bias, u and u_t of a component.
-Part = tuple[NDArray[np.float64], float, float, float]
-Bools = NDArray[np.bool_]
+Part = tuple[Float64, float, float, float]
 
 Shapes = tuple[tuple[int, int, int], ...]
 SHAPES: Shapes = ((2, 3, 4), (3, 2, 4), (4, 4, 4))
@@ -41,7 +40,7 @@ OPTIONS = [
 ]
 
 
-def rounded(values: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
+def rounded(values: Float64, unit: float) -> Float64:
     return np.round(values / unit) * unit
 
 
@@ -84,7 +83,7 @@ def random_point(seed: int, parameters: Parameters) -> Vector:
     return rounded(rng.normal(0, 0.2, parameters.length), STEP)
 
 
-def used(options: Objective, parameters: Parameters) -> NDArray[np.bool_]:
+def used(options: Objective, parameters: Parameters) -> Bool:
     """Which entries of the vector the energy depends on."""
     mask = np.ones(parameters.length)
     for _, bias in parameters.split(mask):
@@ -114,7 +113,7 @@ def slow_energy(options: Objective, vector: Vector, problem: Problem) -> float:
             u = 0.0
         parts.append((w.reshape(rows, cols, channels), b, u, u_t))
 
-    def score(part: Part, features: NDArray[np.float32], outside: Bools, flags: Bools) -> float:
+    def score(part: Part, features: Float32, outside: Bool, flags: Bool) -> float:
         w, b, u, u_t = part
         total = b
         rows, cols = outside.shape

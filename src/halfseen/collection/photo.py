@@ -14,9 +14,10 @@ from pathlib import Path
 from tarfile import BLOCKSIZE, TarError, TarInfo
 from typing import IO, Any
 
+from halfseen.arrays import Pixels
 from halfseen.data.files import read_most
 from halfseen.data.folder import is_image
-from halfseen.data.image import Pixels, decode_image
+from halfseen.data.image import decode_image
 from halfseen.data.limits import LIMITS, Limits
 from halfseen.errors import HalfseenError, ImageError, SettingsError, install
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from halfseen.data.arrays import read_arrays
 from halfseen.data.files import read_bounded, write_atomically
 from halfseen.data.limits import LIMITS, Limits
+from halfseen.data.npz import read_arrays
 from halfseen.detections import Detections
 from halfseen.errors import AnnotationError
 

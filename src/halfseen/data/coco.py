@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from halfseen.arrays import Bool
 from halfseen.data import rle
 from halfseen.data.boxes import fit_box
 from halfseen.data.coco_writer import write_coco
@@ -38,7 +39,6 @@ from halfseen.data.objects import (
     number,
 )
 from halfseen.errors import AnnotationError
-from halfseen.geometry import Bools
 
 __all__ = ["read_coco", "read_results", "write_coco", "write_results"]
 
@@ -144,7 +144,7 @@ class Segmentations:
         places = tuple(f"{file}: annotation {row.get('id')!s:.40}" for row in rows)
         return cls(shown, size, places, limits)
 
-    def __call__(self, i: int) -> Bools | None:
+    def __call__(self, i: int) -> Bool | None:
         if not self.rows[i]:
             return None
         try:

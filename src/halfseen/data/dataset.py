@@ -9,7 +9,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from halfseen.data.image import Pixels, as_image, read_image
+from halfseen.arrays import Pixels
+from halfseen.data.image import as_image, read_image
 from halfseen.data.limits import LIMITS, Limits
 from halfseen.errors import ImageError, SettingsError, suggest
 from halfseen.ground_truth import GroundTruth

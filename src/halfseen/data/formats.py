@@ -13,7 +13,7 @@ from halfseen.data.files import FilePath, read_most
 from halfseen.data.limits import LIMITS, Limits
 from halfseen.errors import AnnotationError, SettingsError, suggest
 
-Boxes = Literal["whole", "visible"]
+WhichBoxes = Literal["whole", "visible"]
 _PEEK = 65_536  # bytes of a file that are enough to tell its format
 
 
@@ -29,7 +29,7 @@ class Format:
 
     name: str
     about: str
-    boxes: Boxes
+    boxes: WhichBoxes
     module: str
     reader: str
     writer: str | None = None

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Pixels
 from halfseen.data.files import FilePath, read_most, write_atomically
 from halfseen.data.image_guard import (
     MeteredFile,
@@ -30,7 +30,6 @@ from halfseen.errors import ImageError
 if TYPE_CHECKING:
     from PIL import Image
 
-Pixels = NDArray[np.uint8]
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 

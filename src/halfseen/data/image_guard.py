@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Int64
 from halfseen.data.files import FilePath
 from halfseen.errors import ImageError
 
@@ -92,7 +93,7 @@ class Tags(NamedTuple):
     value: NDArray[np.uint16]
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Int64:
         """Bytes of each tag's content, from its length and kind."""
         units = _UNIT[np.minimum(self.kind, len(_UNIT) - 1)]
         return np.multiply(self.length, units, dtype=np.int64)

@@ -7,12 +7,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Int64, Pixels
+
 SHAPES = ("rectangle", "blob", "bars")
 # How far an occluder reaches beyond what it covers, in sides of that.
 REACH = 0.15
 
 Field = NDArray[np.floating[Any]]
-Pixels = NDArray[np.uint8]
 
 
 def draw_shape(y: Field, x: Field, rng: np.random.Generator, *, rows_first: bool = False) -> Field:
@@ -42,8 +43,8 @@ def draw_shape(y: Field, x: Field, rng: np.random.Generator, *, rows_first: bool
 
 def cut_out(
     image: Pixels,
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
+    low: Int64,
+    high: Int64,
     mode: Literal["edge", "symmetric"],
 ) -> Pixels:
     """Pixels (height, width, 3) from low (y, x) to high, excluded.

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from halfseen.arrays import Bool, Float64, Int64
 from halfseen.data.limits import LIMITS, Limits
 from halfseen.errors import AnnotationError
 
-Mask = NDArray[np.bool_]
-Counts = NDArray[np.int64]
+Mask = Bool
+Counts = Int64
 
 _FIRST = 48  # the character '0' stands for zero
 _DIGITS = 7  # of five bits: enough for any length below 2^34
@@ -32,7 +33,7 @@ class Runs(NamedTuple):
 
     first: Counts
     last: Counts
-    box: NDArray[np.float64]
+    box: Float64
     size: tuple[int, int]
 
 
@@ -212,13 +213,13 @@ def _decompress(text: str | bytes) -> Counts:
     return counts
 
 
-def _corners(polygon: ArrayLike) -> NDArray[np.float64]:
+def _corners(polygon: ArrayLike) -> Float64:
     """(n + 1, 2) whole numbers: the corners in fifths of a pixel, the first repeated at the end."""
     points = np.trunc(_SCALE * _flat(polygon).reshape(-1, 2) + 0.5)
     return np.concatenate([points, points[:1]])
 
 
-def _flat(polygon: ArrayLike) -> NDArray[np.float64]:
+def _flat(polygon: ArrayLike) -> Float64:
     """The numbers of a polygon with at least three corners, none of them far out."""
     try:
         flat = np.asarray(polygon, dtype=np.float64)
@@ -229,7 +230,7 @@ def _flat(polygon: ArrayLike) -> NDArray[np.float64]:
     return flat
 
 
-def _lengths(points: NDArray[np.float64]) -> NDArray[np.float64]:
+def _lengths(points: Float64) -> Float64:
     """Steps along each edge, of which one goes one fifth along the edge's longer axis."""
-    steps: NDArray[np.float64] = np.abs(np.diff(points, axis=0)).max(axis=1) + 1
+    steps: Float64 = np.abs(np.diff(points, axis=0)).max(axis=1) + 1
     return steps

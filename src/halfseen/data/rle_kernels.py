@@ -2,10 +2,8 @@
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from halfseen.arrays import Bool, Float64, Int64, UInt8
 
 FIRST = 48  # the character '0' stands for zero
 DIGITS = 7  # of five bits: enough for any length below 2^34
@@ -13,7 +11,7 @@ SCALE = 5  # polygons are walked in fifths of a pixel
 
 
 @njit(cache=True, nogil=True)
-def decompress(text: NDArray[np.uint8]) -> tuple[Ints, bool]:
+def decompress(text: UInt8) -> tuple[Int64, bool]:
     """The run lengths of compressed text, and whether it is well formed."""
     counts, found = np.empty(len(text), np.int64), 0
     value, digits, code = 0, 0, 0
@@ -34,7 +32,7 @@ def decompress(text: NDArray[np.uint8]) -> tuple[Ints, bool]:
 
 
 @njit(cache=True, nogil=True)
-def runs_of(counts: Ints) -> tuple[Ints, Ints]:
+def runs_of(counts: Int64) -> tuple[Int64, Int64]:
     """Where the object's runs begin and end; empty ones are left out."""
     first, last = np.empty(len(counts) // 2, np.int64), np.empty(len(counts) // 2, np.int64)
     at, found = 0, 0
@@ -47,7 +45,7 @@ def runs_of(counts: Ints) -> tuple[Ints, Ints]:
 
 
 @njit(cache=True, nogil=True)
-def runs_of_mask(mask: NDArray[np.bool_], x: int, y: int, height: int) -> tuple[Ints, Ints]:
+def runs_of_mask(mask: Bool, x: int, y: int, height: int) -> tuple[Int64, Int64]:
     """Runs down the columns of a picture of this height, of which the mask is a part at (x, y)."""
     rows, columns = mask.shape
     edges = 0
@@ -73,7 +71,7 @@ def runs_of_mask(mask: NDArray[np.bool_], x: int, y: int, height: int) -> tuple[
 
 
 @njit(cache=True, nogil=True)
-def bounds_of(first: Ints, last: Ints, height: int) -> Floats:
+def bounds_of(first: Int64, last: Int64, height: int) -> Float64:
     """The box x1 y1 x2 y2 around runs down the columns; zeros around none."""
     box = np.zeros(4)
     if len(first) == 0:
@@ -91,7 +89,7 @@ def bounds_of(first: Ints, last: Ints, height: int) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def walk(points: Ints, height: int, width: int) -> Ints:
+def walk(points: Int64, height: int, width: int) -> Int64:
     """Where an outline toggles the pixels below it, down the columns, in no order.
 
     points: (n + 1, 2) corners in fifths of a pixel, the first repeated at the end. Each edge is
@@ -129,7 +127,7 @@ def walk(points: Ints, height: int, width: int) -> Ints:
 
 
 @njit(cache=True, nogil=True)
-def toggled(toggles: Ints, pixels: int) -> tuple[Ints, Ints]:
+def toggled(toggles: Int64, pixels: int) -> tuple[Int64, Int64]:
     """The runs between sorted toggles; what is on at the last one stays on to the end."""
     first, last = np.empty(len(toggles), np.int64), np.empty(len(toggles), np.int64)
     found, i, begin = 0, 0, -1
@@ -152,7 +150,7 @@ def toggled(toggles: Ints, pixels: int) -> tuple[Ints, Ints]:
 
 
 @njit(cache=True, nogil=True)
-def unite(first: Ints, last: Ints) -> tuple[Ints, Ints]:
+def unite(first: Int64, last: Int64) -> tuple[Int64, Int64]:
     """The union of runs, sorted by their beginnings."""
     found = 0
     first, last = first.copy(), last.copy()

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
+from halfseen.arrays import Bool, UInt8
 from halfseen.data.dataset import Dataset
 from halfseen.data.scenery.backgrounds import Stage, backdrop, make_stage
 from halfseen.data.scenery.finish import finish
@@ -32,9 +32,9 @@ TINY = 16.0  # pixels; a visible box thinner than this is difficult
 class Masks:
     """The visible pixels of a scene's objects: `owner` is 0 for none, i + 1 for object i."""
 
-    owner: NDArray[np.uint8]
+    owner: UInt8
 
-    def read(self, i: int) -> NDArray[np.bool_]:
+    def read(self, i: int) -> Bool:
         """(height, width) bool of object i."""
         return np.asarray(self.owner == i + 1)
 
@@ -135,9 +135,7 @@ def _shadowed(picture: Image.Image, things: list[Thing], stage: Stage) -> Image.
     return Image.composite(dark, picture, soft)
 
 
-def _truth(
-    name: str, pixels: NDArray[np.uint8], things: list[Thing]
-) -> tuple[GroundTruth, tuple[str, ...]]:
+def _truth(name: str, pixels: UInt8, things: list[Thing]) -> tuple[GroundTruth, tuple[str, ...]]:
     """Who is seen where, by letting the nearer things take the pixels of the farther."""
     height, width = pixels.shape[:2]
     owner = np.zeros((height, width), dtype=np.uint8)
@@ -172,7 +170,7 @@ def _truth(
     return truth, tuple(thing.view for thing in shown)
 
 
-def _tight(mask: NDArray[np.bool_]) -> tuple[int, int, int, int]:
+def _tight(mask: Bool) -> tuple[int, int, int, int]:
     columns, rows = np.flatnonzero(mask.any(axis=0)), np.flatnonzero(mask.any(axis=1))
     return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 

@@ -19,6 +19,7 @@ import numpy as np
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
+from halfseen.arrays import Bool
 from halfseen.data.boxes import Box, check_box, fit_box
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import FilePath, is_plain_name, read_bounded
@@ -28,7 +29,6 @@ from halfseen.data.limits import LIMITS, Limits
 from halfseen.data.objects import Object, at, integer, number, read_text
 from halfseen.data.voc_writer import SUFFIXES, write_voc
 from halfseen.errors import AnnotationError, ImageError, SettingsError, suggest
-from halfseen.geometry import Bools
 from halfseen.ground_truth import FLAGS
 
 __all__ = ["find_voc", "read_voc", "write_voc"]
@@ -106,7 +106,7 @@ class InstanceMasks:
     size: tuple[int, int]
     limits: Limits
 
-    def __call__(self, i: int) -> Bools | None:
+    def __call__(self, i: int) -> Bool | None:
         try:
             indices = read_indices(self.path, self.limits)
         except ImageError as error:

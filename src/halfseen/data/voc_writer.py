@@ -8,11 +8,11 @@ from typing import Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float64, Pixels, UInt8
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import FilePath, is_plain_name, write_atomically
-from halfseen.data.image import Pixels, write_image
+from halfseen.data.image import write_image
 from halfseen.errors import AnnotationError
 from halfseen.ground_truth import MEASURES, GroundTruth
 
@@ -52,7 +52,7 @@ def write_voc(
         raise AnnotationError(f"{error.filename or folder}: {error.strerror}") from None
 
 
-def voc_palette() -> NDArray[np.uint8]:
+def voc_palette() -> UInt8:
     """(256, 3): VOC's colours, which spread the bits of an index over red, green and blue.
 
     Bit 3k of the index is bit 7 - k of red, bit 3k + 1 of green, bit 3k + 2 of blue.
@@ -95,7 +95,7 @@ def _write_image(folder: Path, truth: GroundTruth, pixels: Pixels, suffix: str) 
     write_atomically(folder / "Annotations" / f"{truth.image}.xml", xml)
 
 
-def _instances(truth: GroundTruth) -> NDArray[np.uint8] | None:
+def _instances(truth: GroundTruth) -> UInt8 | None:
     """(height, width): k + 1 where object k is seen; None where no mask is known."""
     indices, known = np.zeros(truth.size, dtype=np.uint8), False
     for k in range(len(truth)):
@@ -111,7 +111,7 @@ def _instances(truth: GroundTruth) -> NDArray[np.uint8] | None:
     return indices if known else None
 
 
-def _png(indices: NDArray[np.uint8]) -> bytes:
+def _png(indices: UInt8) -> bytes:
     from PIL import Image
 
     image = Image.fromarray(indices)
@@ -147,7 +147,7 @@ def _annotation(truth: GroundTruth, folder: str, file: str, segmented: bool) -> 
     return bytes(tostring(root, encoding="utf-8")) + b"\n"
 
 
-def _add_box(parent: Element, name: str, box: NDArray[np.float64]) -> None:
+def _add_box(parent: Element, name: str, box: Float64) -> None:
     """A box in 1-based, inclusive pixels."""
     element = SubElement(parent, name)
     ends = ("xmin", "ymin", "xmax", "ymax")

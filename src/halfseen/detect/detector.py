@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from halfseen.arrays import UInt8
 from halfseen.compute.map import free_cores, spread
 from halfseen.compute.memory import keep_freed_memory
 from halfseen.data.image import as_image, read_image
@@ -26,7 +27,7 @@ from halfseen.suppression import Interpretation, suppress
 if TYPE_CHECKING:
     from PIL import Image as Pillow
 
-Image: TypeAlias = "NDArray[np.uint8] | str | PathLike[str] | Pillow.Image"
+Image: TypeAlias = "UInt8 | str | PathLike[str] | Pillow.Image"
 Map = Callable[[Callable[[int], Any], Iterable[int]], list[Any]]
 
 SEARCHED = -1.0

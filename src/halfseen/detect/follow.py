@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64, Int64
 from halfseen.detect.search import Windows, as_detections
 from halfseen.detect.view import View
 from halfseen.detect.windows import gather_features, place_boxes
@@ -16,8 +16,6 @@ from halfseen.features.descriptor import Descriptor
 from halfseen.geometry import Boxes, clip, iou_matrix
 from halfseen.model.mixture import Component
 from halfseen.visibility.infer import chain_bound, infer_visibility
-
-Places = NDArray[np.int64]
 
 SAME = 0.5
 """Intersection over union from which a window counts as one of the followed object."""
@@ -31,7 +29,7 @@ class Best(NamedTuple):
 
     number: int
     score: float
-    flags: NDArray[np.bool_]
+    flags: Bool
 
 
 def follow(view: View, watched: Sequence[float], m: int = 0) -> Detections | None:
@@ -71,11 +69,11 @@ def follow(view: View, watched: Sequence[float], m: int = 0) -> Detections | Non
 def _places_near(
     descriptor: Descriptor,
     template: Component,
-    scale: NDArray[np.float64],
+    scale: Float64,
     grid: tuple[int, int],
     target: Boxes,
     size: tuple[int, int],
-) -> tuple[Places, Places]:
+) -> tuple[Int64, Int64]:
     """Places whose box overlaps the target enough. Centres farther away than its half cannot."""
     # Along the diagonal, every row and column once.
     many = np.arange(max(grid) + 1)
@@ -91,7 +89,7 @@ def _places_near(
     return y[near], x[near]
 
 
-def _share_on_axis(spans: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
+def _share_on_axis(spans: Float64, target: Float64) -> Float64:
     """Intersection over union along one axis: at least that of the boxes."""
     shared = np.minimum(spans[:, 1], target[1]) - np.maximum(spans[:, 0], target[0])
     union = spans[:, 1] - spans[:, 0] + target[1] - target[0] - shared
@@ -99,8 +97,8 @@ def _share_on_axis(spans: NDArray[np.float64], target: NDArray[np.float64]) -> N
 
 
 def _best(
-    responses: NDArray[np.float32],
-    outside: NDArray[np.bool_],
+    responses: Float32,
+    outside: Bool,
     template: Component,
     alpha: float | None,
 ) -> Best:

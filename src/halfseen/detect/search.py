@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
 from halfseen.detect.search_kernels import Rule, Split, search_levels
 from halfseen.detect.view import MirrorBasis, Planes
 from halfseen.detect.windows import find_outside, place_boxes
@@ -17,7 +18,6 @@ from halfseen.errors import ModelError
 from halfseen.model.mixture import Component, Mixture
 from halfseen.visibility.infer import bound, solve, trusted
 
-Floats = NDArray[np.float32]
 # Windows that wait to be solved: a whole photo's, so that it is done once for all levels.
 WAITING_BYTES = 16 << 20
 # Passes of the chain bound before a window is solved, at most. A pass costs a twentieth of a cut.
@@ -35,12 +35,12 @@ class Windows:
     outside (N, rows, cols) bool: True where a block lies beyond the image
     """
 
-    level: NDArray[np.int64]
-    y: NDArray[np.int64]
-    x: NDArray[np.int64]
-    score: Floats
-    flags: NDArray[np.bool_]
-    outside: NDArray[np.bool_]
+    level: Int64
+    y: Int64
+    x: Int64
+    score: Float32
+    flags: Bool
+    outside: Bool
 
     @classmethod
     def empty(cls, shape: tuple[int, int]) -> Windows:
@@ -50,7 +50,7 @@ class Windows:
 
 
 def find_windows(
-    features: Floats, component: Component, threshold: float, alpha: float, visibility: bool
+    features: Float32, component: Component, threshold: float, alpha: float, visibility: bool
 ) -> Windows:
     """All windows of a template at one level whose score g(x) is at least `threshold`."""
     search = Search(component, threshold, alpha, visibility)
@@ -102,8 +102,8 @@ class Search:
         size += (abs(component.u) + abs(component.u_t)) * len(weights)
         self._slack = 1e-5 * size if visibility else 0.0
         self._enough = threshold - self._slack
-        self._sizes: list[NDArray[np.int64]] = []
-        self._waiting: list[tuple[NDArray[np.int64], Floats, Floats]] = []
+        self._sizes: list[Int64] = []
+        self._waiting: list[tuple[Int64, Float32, Float32]] = []
         self._bytes = 0
         flags = np.zeros((0, *component.shape), np.bool_)
         self._found = [(np.zeros((0, 4), np.int64), np.zeros(0, np.float32), flags)]
@@ -184,13 +184,15 @@ class Search:
         keep = (score >= np.float64(self.threshold)) & (score > -np.inf)
         self._found.append((found[near[keep]], score[keep], flags[keep]))
 
-    def _outside(self, found: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _outside(self, found: Int64) -> Bool:
         """(N, rows, cols) which blocks of windows are outside the image."""
         _, level, y, x = found.T
         sizes = np.concatenate([np.zeros((0, 2), np.int64), *self._sizes])
         return find_outside(y, x, sizes[level], *self.component.shape)
 
-    def _promising(self, bounds: NDArray[Any], score: Floats) -> Iterator[NDArray[np.intp] | slice]:
+    def _promising(
+        self, bounds: NDArray[Any], score: Float32
+    ) -> Iterator[NDArray[np.intp] | slice]:
         """Runs of windows to solve, until no other can be among the best; reads their scores."""
         if self._most is None:
             yield slice(None)
@@ -241,7 +243,7 @@ def as_detections(
     model: Mixture,
     number: int,
     found: Sequence[Windows],
-    scales: NDArray[np.float64],
+    scales: Float64,
     size: tuple[int, int],
 ) -> Detections:
     """Turn a model's windows into detections: the best template at each place, sorted by score.
@@ -253,7 +255,7 @@ def as_detections(
     if not any(len(windows.y) for windows in found):
         return Detections.empty(size)
     templates, scores, boxes = [], [], []
-    grids: list[NDArray[np.uint8]] = []
+    grids: list[UInt8] = []
     for template, windows, keep in zip(model.templates(), found, best_at_place(found), strict=True):
         index, mirrored, component = template
         rows, cols = component.shape

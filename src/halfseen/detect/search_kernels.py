@@ -6,9 +6,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float32, Int64
 from halfseen.detect.windows import corner, inside
 
-Floats = NDArray[np.float32]
 # As many floats as the widest vectors hold.
 LANES = 16
 
@@ -26,8 +26,8 @@ class Split(NamedTuple):
     responses are even + odd, those of the mirror image even - odd.
     """
 
-    even: Floats
-    odd: Floats
+    even: Float32
+    odd: Float32
 
 
 class Rule(NamedTuple):
@@ -60,9 +60,9 @@ class Reached(NamedTuple):
     blocks  (N, rows cols): with visibility the blocks' responses, 0 outside the level
     """
 
-    places: NDArray[np.int64]
-    value: Floats
-    blocks: Floats
+    places: Int64
+    value: Float32
+    blocks: Float32
     number: int
 
 
@@ -70,7 +70,7 @@ class Reached(NamedTuple):
 def search_levels(
     weights: Split,
     features: Split,
-    levels: NDArray[np.int64],
+    levels: Int64,
     rule: Rule,
     first: int,
     start: int,
@@ -107,7 +107,7 @@ def _trimmed(found: Reached) -> Reached:
 
 
 @njit(cache=True, nogil=True)
-def _level(planes: Floats, channels: int, level: NDArray[np.int64]) -> Floats:
+def _level(planes: Float32, channels: int, level: Int64) -> Float32:
     """(height, channels, width): one of the levels that lie one after another."""
     before, height, width = level
     part = planes[before * channels : (before + height * width) * channels]
@@ -186,7 +186,7 @@ def _search_level(
 
 @njit(cache=True, nogil=True)
 def _any_reaches(
-    total: Floats, columns: Floats, constant: float, per_column: float, enough: float
+    total: Float32, columns: Float32, constant: float, per_column: float, enough: float
 ) -> bool:
     """Whether one of a row of windows may reach `enough`, up to rounding; of most rows none may."""
     rounding = 1e-5 * (abs(enough) + abs(constant) + abs(per_column) * len(columns))
@@ -209,7 +209,7 @@ def _grown(array: NDArray[Any]) -> NDArray[Any]:
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _spread(ring: Floats, i: int, slot: int, hidden: float, gains: Floats) -> None:
+def _spread(ring: Float32, i: int, slot: int, hidden: float, gains: Float32) -> None:
     """Responses, less `hidden`, of template row i to a block row, where places 0..W find them.
 
     Place x finds the gain of block j in `gains[0, j, x + j]`, and that of the mirror image's
@@ -234,7 +234,7 @@ def _spread(ring: Floats, i: int, slot: int, hidden: float, gains: Floats) -> No
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _sum_row(gains: Floats, total: Floats) -> None:
+def _sum_row(gains: Float32, total: Float32) -> None:
     """Adds one row of blocks to the sums of a row of windows."""
     sides, cols = gains.shape[:2]
     for side in range(sides):
@@ -245,7 +245,7 @@ def _sum_row(gains: Floats, total: Floats) -> None:
 
 @njit(cache=True, nogil=True, fastmath=True)
 def _bound_row(
-    gains: Floats, weight: Floats, edge: np.float32, carried: Floats, total: Floats
+    gains: Float32, weight: Float32, edge: np.float32, carried: Float32, total: Float32
 ) -> None:
     """Adds one row of blocks to upper bounds of the scores of a row of windows, twice above u.
 
@@ -276,7 +276,7 @@ def _bound_row(
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _end_columns(carried: Floats, total: Floats) -> None:
+def _end_columns(carried: Float32, total: Float32) -> None:
     """Adds what the columns still carry to the bounds."""
     for side in range(len(total)):
         for j in range(carried.shape[1] - 1):
@@ -286,7 +286,7 @@ def _end_columns(carried: Floats, total: Floats) -> None:
 
 @njit(cache=True, nogil=True)
 def _take(
-    ring: Floats, side: int, y: int, x: int, rows: int, cols: int, height: int, out: Floats
+    ring: Float32, side: int, y: int, x: int, rows: int, cols: int, height: int, out: Float32
 ) -> None:
     """The responses of the blocks of the window at a place, 0 outside the level."""
     width = ring.shape[3]

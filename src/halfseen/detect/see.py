@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from halfseen.arrays import Int64
 from halfseen.detect.follow import follow
 from halfseen.detect.view import View
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError, suggest
 from halfseen.geometry import Boxes, clip
 from halfseen.model.mixture import Mixture
-
-Indices = NDArray[np.int64]
 
 
 def check_boxes(boxes: ArrayLike) -> Boxes:
@@ -38,7 +37,7 @@ def check_boxes(boxes: ArrayLike) -> Boxes:
 
 def models_of(
     labels: str | Sequence[str] | NDArray[np.str_] | None, count: int, models: Sequence[Mixture]
-) -> Indices:
+) -> Int64:
     """(N,) the number of the first model of each box's label, or SettingsError.
 
     labels  one for each box, one for all, or None for a detector of one class
@@ -64,7 +63,7 @@ def models_of(
     return np.array([first[name] for name in names], np.int64)
 
 
-def windows_of_boxes(view: View, boxes: Boxes, model: Indices) -> tuple[Detections, Indices]:
+def windows_of_boxes(view: View, boxes: Boxes, model: Int64) -> tuple[Detections, Int64]:
     """The best window of its model for each box that one reaches, and which boxes these are.
 
     A window reaches a box as `follow` says. Its `full` is the box as given, which says better than
@@ -83,7 +82,7 @@ def windows_of_boxes(view: View, boxes: Boxes, model: Indices) -> tuple[Detectio
 
 
 def in_order(
-    seen: Detections, reached: Indices, boxes: Boxes, model: Indices, models: Sequence[Mixture]
+    seen: Detections, reached: Int64, boxes: Boxes, model: Int64, models: Sequence[Mixture]
 ) -> Detections:
     """One row for each box: what was seen of those that were reached, nothing of the others."""
     rest = np.setdiff1d(np.arange(len(boxes)), reached)

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float32, Float64, Int64, UInt8
 from halfseen.detections import Detections
 from halfseen.errors import ModelError
 from halfseen.features.descriptor import Descriptor, describe
@@ -16,7 +17,6 @@ from halfseen.features.pyramid import Level, LevelPlan, PyramidSettings, plan_le
 from halfseen.model.mixture import Mixture
 
 Shape = tuple[int, int]
-Floats = NDArray[np.float32]
 # Pixels of levels that are made at once, float32: all of a photograph's.
 BATCH_BYTES = 128 << 20
 # Features that an image's levels keep; those beyond are made again when they are asked for.
@@ -24,11 +24,11 @@ KEPT_BYTES = 64 << 20
 
 
 def feature_levels(
-    pixels: NDArray[np.uint8],
+    pixels: UInt8,
     descriptor: Descriptor,
     pyramid: PyramidSettings,
     shapes: Collection[Shape],
-) -> Iterator[tuple[Level, Floats]]:
+) -> Iterator[tuple[Level, Float32]]:
     """The levels of an image with their features, down to where no window of these shapes fits."""
     for plan in fitting_levels(pixels, descriptor, pyramid, shapes):
         level = plan.make()
@@ -41,7 +41,7 @@ def fits(rows: int, cols: int, shapes: Collection[Shape]) -> bool:
 
 
 def fitting_levels(
-    pixels: NDArray[np.uint8],
+    pixels: UInt8,
     descriptor: Descriptor,
     pyramid: PyramidSettings,
     shapes: Collection[Shape],
@@ -88,18 +88,18 @@ class Planes:
     """
 
     sizes: tuple[tuple[int, int], ...]
-    even: Floats
-    odd: Floats | None
+    even: Float32
+    odd: Float32 | None
 
     @cached_property
-    def levels(self) -> NDArray[np.int64]:
+    def levels(self) -> Int64:
         """(L, 3): how many blocks lie before each level, its height and its width."""
         size = np.array(self.sizes, np.int64).reshape(-1, 2)
         blocks = size[:, 0] * size[:, 1]
         return np.column_stack([np.cumsum(blocks) - blocks, size])
 
     @staticmethod
-    def of(features: Floats, basis: MirrorBasis | None = None) -> Planes:
+    def of(features: Float32, basis: MirrorBasis | None = None) -> Planes:
         """Of a level's blocks (height, width, channels), whose channels may lie in planes."""
         rows = features.transpose(0, 2, 1)
         sizes = ((features.shape[0], features.shape[1]),)
@@ -170,17 +170,17 @@ class Levels:
     scales  (L, 2) of the levels, x and y
     """
 
-    def __init__(self, pixels: NDArray[np.uint8], group: FeatureGroup) -> None:
+    def __init__(self, pixels: UInt8, group: FeatureGroup) -> None:
         self.group = group
         shapes = set().union(*group.shapes.values())
         self.plans = list(fitting_levels(pixels, group.descriptor, group.pyramid, shapes))
         scales = [(plan.scale_x, plan.scale_y) for plan in self.plans]
         self.scales = np.array(scales, np.float64).reshape(-1, 2)
         self._left_out = group.pyramid.left_out((pixels.shape[0], pixels.shape[1]))
-        self._kept: dict[int, Floats] = {}
+        self._kept: dict[int, Float32] = {}
         self._bytes = 0
 
-    def features(self, k: int) -> Floats:
+    def features(self, k: int) -> Float32:
         """(rows, cols, channels) float32 of level k; the channels may lie in planes."""
         known = self._kept.get(k)
         if known is not None:
@@ -191,7 +191,7 @@ class Levels:
             self._kept[k] = features
         return features
 
-    def portions(self, wanted: Sequence[int]) -> Iterator[dict[int, Floats]]:
+    def portions(self, wanted: Sequence[int]) -> Iterator[dict[int, Float32]]:
         """Features of the wanted levels: all at once if they are kept, else one after another."""
         if all(k in self._kept for k in wanted):
             yield {k: self._kept[k] for k in wanted}
@@ -224,18 +224,14 @@ class Levels:
             if fits(*grid(*self.plans[k].size), shapes)
         ]
 
-    def nearest(
-        self, window: NDArray[np.float64], shapes: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
+    def nearest(self, window: Float64, shapes: Float64) -> Int64:
         """(N,) the level that each window (N, 4) of (N, 2) rows and columns comes from."""
         side = window[:, 2:] - window[:, :2]
         own = self.group.descriptor.cell * shapes[:, ::-1] / side
         distance = np.abs(np.log(own[:, None] / self.scales)).sum(2)
         return np.asarray(distance.argmin(1), np.int64)
 
-    def first_blocks(
-        self, window: NDArray[np.float64], level: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def first_blocks(self, window: Float64, level: Int64) -> tuple[Int64, Int64]:
         """(top, left): the first blocks of windows (N, 4) in pixels, at levels (N,)."""
         descriptor = self.group.descriptor
         corner = window[:, :2] * self.scales[level] - descriptor.offset
@@ -252,7 +248,7 @@ class View:
     searched    the lowest score that was searched for; infinite before
     """
 
-    def __init__(self, pixels: NDArray[np.uint8], groups: Sequence[FeatureGroup]) -> None:
+    def __init__(self, pixels: UInt8, groups: Sequence[FeatureGroup]) -> None:
         self.pixels = pixels
         self.levels = [Levels(pixels, group) for group in groups]
         self.candidates = Detections.empty(self.size)

@@ -8,12 +8,11 @@ best of several templates at a place (Eqn 4) is a maximum over equal maps.
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from halfseen.arrays import Bool, Float32, Int64
 from halfseen.features.descriptor import Descriptor
 from halfseen.geometry import Boxes
-
-Floats = NDArray[np.float32]
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -30,9 +29,7 @@ def inside(place: int, blocks: int, length: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def find_outside(
-    ys: NDArray[np.int64], xs: NDArray[np.int64], sizes: NDArray[np.int64], rows: int, cols: int
-) -> NDArray[np.bool_]:
+def find_outside(ys: Int64, xs: Int64, sizes: Int64, rows: int, cols: int) -> Bool:
     """(N, rows, cols): which blocks of windows lie outside their levels of (N, 2) block sizes."""
     outside = np.ones((len(ys), rows, cols), np.bool_)
     for n in range(len(ys)):
@@ -46,9 +43,9 @@ def find_outside(
 
 @njit(cache=True, nogil=True)
 def gather_features(
-    features: Floats, rows: int, cols: int, ys: NDArray[np.int64], xs: NDArray[np.int64],
+    features: Float32, rows: int, cols: int, ys: Int64, xs: Int64,
     top: int, left: int, height: int, width: int,
-) -> tuple[Floats, NDArray[np.bool_]]:  # fmt: skip
+) -> tuple[Float32, Bool]:  # fmt: skip
     """Features (N, rows, cols, q) of the windows at these places, 0 outside, and which are outside.
 
     `features` may be a part of a level of height x width blocks that starts at block (top, left),
@@ -71,8 +68,8 @@ def gather_features(
 
 
 def place_boxes(
-    y: NDArray[np.int64],
-    x: NDArray[np.int64],
+    y: Int64,
+    x: Int64,
     shape: tuple[int, int],
     blocks: ArrayLike,
     descriptor: Descriptor,

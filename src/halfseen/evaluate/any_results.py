@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float64, Int64
 from halfseen.data import rle
 from halfseen.data.boxes import Box
 from halfseen.data.coco import read_results
@@ -94,9 +94,9 @@ def read_any_results(
 
 def _per_image(
     dataset: Dataset,
-    images: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    numbers: NDArray[np.float64],
+    images: Int64,
+    labels: Int64,
+    numbers: Float64,
     limits: Limits,
 ) -> tuple[Detections, ...]:
     order = np.argsort(images, kind="stable")

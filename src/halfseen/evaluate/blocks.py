@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from halfseen.detections import Bools, Detections, Floats, GroundTruth
+from halfseen.arrays import Bool, Float64
+from halfseen.detections import Detections, GroundTruth
 from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import Matches
 
@@ -25,8 +26,8 @@ LITTLE = 0.1
 class BlockTruth:
     """Which blocks of a window are truly hidden, and of which this is known; each (rows, cols)."""
 
-    hidden: Bools
-    judged: Bools
+    hidden: Bool
+    judged: Bool
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _share(part: int, rest: int) -> float:
     return part / (part + rest) if part + rest else float("nan")
 
 
-def count_blocks(visibility: Bools, truth: BlockTruth) -> BlockCounts:
+def count_blocks(visibility: Bool, truth: BlockTruth) -> BlockCounts:
     """Counts of one detection's flags."""
     if visibility.shape != truth.hidden.shape:
         raise ValueError(f"flags of {visibility.shape} blocks, truth of {truth.hidden.shape}")
@@ -90,8 +91,8 @@ def count_blocks(visibility: Bools, truth: BlockTruth) -> BlockCounts:
 
 
 def block_shares(
-    mask: Bools, window: ArrayLike, shape: tuple[int, int], box: ArrayLike
-) -> tuple[Floats, Floats]:
+    mask: Bool, window: ArrayLike, shape: tuple[int, int], box: ArrayLike
+) -> tuple[Float64, Float64]:
     """Exact areas: how much of each block a pixel mask covers, and how much of it is in the box.
 
     covered   (rows, cols) share of the block's part inside image and box; 0 where there is none
@@ -108,18 +109,20 @@ def block_shares(
     return covered, room / ((y2 - y1) * (x2 - x1) / (shape[0] * shape[1]))
 
 
-def _lengths(length: int, low: float, high: float, blocks: int, start: float, end: float) -> Floats:
+def _lengths(
+    length: int, low: float, high: float, blocks: int, start: float, end: float
+) -> Float64:
     """(blocks, length): how much of each pixel of one axis each block holds, within start..end."""
     edges = np.linspace(low, high, blocks + 1)
     pixels = np.arange(length)
     from_ = np.maximum(np.maximum(edges[:-1, None], start), pixels)
     to = np.minimum(np.minimum(edges[1:, None], end), pixels + 1)
-    lengths: Floats = np.maximum(to - from_, 0.0)
+    lengths: Float64 = np.maximum(to - from_, 0.0)
     return lengths
 
 
 def covered_blocks(
-    occluder: Bools, window: ArrayLike, shape: tuple[int, int], box: ArrayLike
+    occluder: Bool, window: ArrayLike, shape: tuple[int, int], box: ArrayLike
 ) -> BlockTruth:
     """Truth from the pixels that cover the object: hidden if more than half of the block is."""
     covered, inside = block_shares(occluder, window, shape, box)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from halfseen.detections import Bools, Floats, GroundTruth
+from halfseen.arrays import Bool, Float64, Int64
+from halfseen.detections import GroundTruth
 from halfseen.errors import SettingsError
 from halfseen.evaluate.miss_rate import MissRate, log_average, rates_at
 from halfseen.evaluate.voc_ap import NEITHER, TRUE, Matches
@@ -56,7 +56,7 @@ class APDifference:
 
 
 # A measure of one method when each image counts some times: NaN where nothing is to be found.
-Weighted = Callable[[Floats], float]
+Weighted = Callable[[Float64], float]
 
 
 def bootstrap_difference(
@@ -99,7 +99,7 @@ def bootstrap_miss_rates(
         raise SettingsError("methods to compare must be judged on the same objects")
 
     def weighted(rate: MissRate) -> Weighted:
-        def value(times: Floats) -> float:
+        def value(times: Float64) -> float:
             weight = times[rate.image]
             wrong, right = np.cumsum(weight * ~rate.right), np.cumsum(weight * rate.right)
             return log_average(rates_at(wrong, right, float(times @ first.wanted), times.sum()))
@@ -115,7 +115,7 @@ def bootstrap_miss_rates(
 def _paired(
     first: Weighted,
     second: Weighted,
-    wanted: NDArray[np.int64],
+    wanted: Int64,
     resamples: int,
     confidence: float,
     seed: int,
@@ -156,7 +156,7 @@ class Steps:
     """
 
     image: np.ndarray
-    right: Bools
+    right: Bool
 
     @classmethod
     def of(cls, matches: Matches) -> Steps:
@@ -166,7 +166,7 @@ class Steps:
         last = np.flatnonzero(right)[-1] + 1 if right.any() else 0
         return cls(matches.image[counted][:last], right[:last])
 
-    def ap(self, times: Floats, positives: float) -> float:
+    def ap(self, times: Float64, positives: float) -> float:
         """All-point AP when image k counts times[k] times; NaN if there is nothing to find."""
         if positives == 0:
             return float("nan")

@@ -17,10 +17,11 @@ from typing import Literal
 
 import numpy as np
 
+from halfseen.arrays import Bool, Float64
 from halfseen.errors import SettingsError
 from halfseen.evaluate.pool import Members, Pool
 from halfseen.evaluate.voc_ap import NEITHER, TRUE, BoxKind, Found
-from halfseen.geometry import Bools, Floats, area
+from halfseen.geometry import area
 from halfseen.ground_truth import GroundTruth
 
 OVERLAPS = np.linspace(0.5, 0.95, 10)
@@ -45,8 +46,8 @@ class COCOResult:
 
     label: str
     size: Size
-    at: Floats
-    recall_at: Floats
+    at: Float64
+    recall_at: Float64
     positives: int
 
     @property
@@ -113,7 +114,7 @@ def _result(label: str, size: Size, ranked: np.ndarray, positives: int) -> COCOR
     return COCOResult(label, size, np.array(ap), best, positives)
 
 
-def _mean_envelope(right: Bools, positives: int) -> float:
+def _mean_envelope(right: Bool, positives: int) -> float:
     """The mean of the precision envelope at the 101 recalls."""
     hits = np.cumsum(right)
     precision = hits / np.arange(1, len(hits) + 1)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from halfseen.arrays import Bool, Float64
 from halfseen.errors import SettingsError
 from halfseen.evaluate.coco_ap import AREAS
-from halfseen.geometry import Bools, Floats, area, iou_matrix, rows_at_once
+from halfseen.geometry import area, iou_matrix, rows_at_once
 from halfseen.ground_truth import GroundTruth
 
-Groups = dict[str, list[Bools]]  # by name, one array of members an image
+Groups = dict[str, list[Bool]]  # by name, one array of members an image
 
 QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 TRUNCATIONS = (0.0, 0.15, 0.3, 0.5, 1.0)  # KITTI's easy, moderate and hard
@@ -49,7 +50,7 @@ def by_visible(truth: Sequence[GroundTruth], label: str = "") -> Groups:
     return between([here.visible_fraction for here in truth], QUARTERS, "visible")
 
 
-def between(values: Sequence[Floats], edges: Sequence[float], what: str) -> Groups:
+def between(values: Sequence[Float64], edges: Sequence[float], what: str) -> Groups:
     """One group for each [low, high) between edges, the last with its end; NaN is in none."""
     if len(edges) < 2 or (np.diff(edges) <= 0).any():
         raise SettingsError(f"edges of what is {what} must rise, not {list(edges)}")
@@ -97,7 +98,7 @@ def by_crowd(truth: Sequence[GroundTruth], label: str) -> Groups:
     return alone | {f"IoU above {t:g}": [values > t for values in closest] for t in CROWDING}
 
 
-def _closest(here: GroundTruth, label: str) -> Floats:
+def _closest(here: GroundTruth, label: str) -> Float64:
     """(N,) highest IoU with another object of the class; NaN for objects of other classes."""
     values = np.full(len(here), np.nan)
     own = np.flatnonzero((here.label == label) & ~here.crowd & ~here.ignore)
@@ -110,7 +111,7 @@ def _closest(here: GroundTruth, label: str) -> Floats:
     return values
 
 
-def _flagged(flags: Sequence[Bools], word: str) -> Groups:
+def _flagged(flags: Sequence[Bool], word: str) -> Groups:
     if not any(values.any() for values in flags):
         return {}
     return {f"not {word}": [~values for values in flags], word: list(flags)}

@@ -6,15 +6,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from halfseen.arrays import Bool, Float64, Int64
 
 TRUE, FALSE, NEITHER = 1, 0, -1
 
 
 @njit(cache=True, nogil=True)
-def _overlap(a: Floats, b: Floats) -> tuple[float, float]:
+def _overlap(a: Float64, b: Float64) -> tuple[float, float]:
     """Intersection over union, and over the area of `a`."""
     width = min(a[2], b[2]) - max(a[0], b[0])
     height = min(a[3], b[3]) - max(a[1], b[1])
@@ -26,7 +24,7 @@ def _overlap(a: Floats, b: Floats) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
-def match_free(boxes: Any, rules: Any, least: Floats) -> NDArray[np.int8]:
+def match_free(boxes: Any, rules: Any, least: Float64) -> NDArray[np.int8]:
     """Match each detection with the free object that it overlaps most, the last of equals.
 
     Objects that count go before ignored ones. Returns the outcomes (S, T, D) for each subset and
@@ -71,7 +69,7 @@ def match_free(boxes: Any, rules: Any, least: Floats) -> NDArray[np.int8]:
 
 
 @njit(cache=True, nogil=True)
-def _augment(i: int, edges: Bools, owner: Ints, seen: Bools) -> bool:
+def _augment(i: int, edges: Bool, owner: Int64, seen: Bool) -> bool:
     """Give detection i an object, moving others to other objects where that frees one."""
     for j in range(len(owner)):
         if edges[i, j] and owner[j] < 0:
@@ -87,7 +85,7 @@ def _augment(i: int, edges: Bools, owner: Ints, seen: Bools) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def count_pairs(boxes: Any, region: Bools, least: float) -> NDArray[np.int8]:
+def count_pairs(boxes: Any, region: Bool, least: float) -> NDArray[np.int8]:
     """Add detections, best first, to the largest one-to-one matching of each image.
 
     Returns for each detection whether the matching grew by it (TRUE), it was left over (FALSE), or

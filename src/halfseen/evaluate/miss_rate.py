@@ -23,11 +23,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float64, Int64
 from halfseen.evaluate.pool import Members, Pool
 from halfseen.evaluate.voc_ap import NEITHER, TRUE
-from halfseen.geometry import Bools, Floats
 
 OVERLAP = 0.5
 WIDER = 1.25
@@ -62,17 +61,17 @@ class MissRate:
     """
 
     value: float
-    rates: Floats
-    image: NDArray[np.int64]
-    right: Bools
-    wanted: NDArray[np.int64]
+    rates: Float64
+    image: Int64
+    right: Bool
+    wanted: Int64
 
     @property
     def objects(self) -> int:
         return int(self.wanted.sum())
 
     @property
-    def curve(self) -> tuple[Floats, Floats]:
+    def curve(self) -> tuple[Float64, Float64]:
         """False positives per image and miss rate after each detection."""
         wrong = np.cumsum(~self.right) / max(len(self.wanted), 1)
         return wrong, 1 - np.cumsum(self.right) / max(self.objects, 1)
@@ -122,11 +121,11 @@ def miss_rates(
     return results
 
 
-def _within(values: Floats, span: tuple[float, float]) -> Bools:
+def _within(values: Float64, span: tuple[float, float]) -> Bool:
     return (values >= span[0]) & (values <= span[1])
 
 
-def rates_at(wrong: Floats, right: Floats, objects: float, images: float) -> Floats:
+def rates_at(wrong: Float64, right: Float64, objects: float, images: float) -> Float64:
     """(9,) miss rates at REFERENCES from running counts; NaN if there is nothing to find."""
     if objects == 0:
         return np.full(len(REFERENCES), np.nan)
@@ -135,6 +134,6 @@ def rates_at(wrong: Floats, right: Floats, objects: float, images: float) -> Flo
     return 1 - found / objects
 
 
-def log_average(rates: Floats) -> float:
+def log_average(rates: Float64) -> float:
     """exp of the mean logarithm."""
     return float(np.exp(np.log(np.maximum(rates, LEAST)).mean()))

@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float64, Int64
 from halfseen.errors import SettingsError
 from halfseen.evaluate.voc_ap import BoxKind, Found, aligned, boxes_of, only_label
-from halfseen.geometry import Bools, Floats, area
+from halfseen.geometry import area
 from halfseen.ground_truth import GroundTruth
 
-Members = Sequence[Bools]  # one array an image, True for the objects of a subset
+Members = Sequence[Bool]  # one array an image, True for the objects of a subset
 
 
 class Boxes(NamedTuple):
@@ -25,10 +26,10 @@ class Boxes(NamedTuple):
     first_true      (images + 1,) where its objects begin
     """
 
-    found: Floats
-    true: Floats
-    first_found: NDArray[np.int64]
-    first_true: NDArray[np.int64]
+    found: Float64
+    true: Float64
+    first_found: Int64
+    first_true: Int64
 
 
 class Rules(NamedTuple):
@@ -40,9 +41,9 @@ class Rules(NamedTuple):
               its own area that lies inside
     """
 
-    unused: Bools
-    ignored: Bools
-    region: Bools
+    unused: Bool
+    ignored: Bool
+    region: Bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +61,14 @@ class Pool:
     label: str
     truth: Sequence[GroundTruth]
     boxes: Boxes
-    score: Floats
-    image: NDArray[np.int64]
-    rank: NDArray[np.int64]
-    own: Sequence[NDArray[np.int64]]
-    crowd: Bools
-    ignore: Bools
-    left_out: Bools
-    size: Floats
+    score: Float64
+    image: Int64
+    rank: Int64
+    own: Sequence[Int64]
+    crowd: Bool
+    ignore: Bool
+    left_out: Bool
+    size: Float64
 
     @classmethod
     def of(
@@ -92,7 +93,7 @@ class Pool:
         own = [np.flatnonzero(here.label == label) for here in truth]
         first = _starts(counts)
 
-        def column(name: str) -> NDArray[np.float64]:
+        def column(name: str) -> Float64:
             parts = [getattr(here, name)[rows] for here, rows in zip(truth, own, strict=True)]
             return np.concatenate(parts) if parts else np.zeros(0)
 
@@ -109,13 +110,13 @@ class Pool:
             np.where(np.isnan(annotated), area(true), annotated),
         )  # fmt: skip
 
-    def members(self, subset: Members) -> Bools:
+    def members(self, subset: Members) -> Bool:
         """(G,) the objects of the class that a subset holds."""
         parts = [part[rows] for part, rows in zip(subset, self.own, strict=True)]
         return np.concatenate([*parts, np.zeros(0, bool)]).astype(bool)
 
     def match(
-        self, ignored: Bools, region: Bools, least: Floats, unused: Bools | None = None
+        self, ignored: Bool, region: Bool, least: Float64, unused: Bool | None = None
     ) -> NDArray[np.int8]:
         """(S, T, D) outcomes under the rules of S subsets; see `kernels.match_free`."""
         from halfseen.evaluate.kernels import match_free  # numba takes a while to import
@@ -125,14 +126,14 @@ class Pool:
         return np.asarray(match_free(self.boxes, Rules(unused, ignored, region), least))
 
     @property
-    def order(self) -> NDArray[np.int64]:
+    def order(self) -> Int64:
         """All detections by falling score; equal ones keep their order."""
         return np.argsort(-self.score, kind="stable")
 
 
-def _starts(counts: Sequence[int]) -> NDArray[np.int64]:
+def _starts(counts: Sequence[int]) -> Int64:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _stack(parts: Sequence[Floats]) -> Floats:
+def _stack(parts: Sequence[Float64]) -> Float64:
     return np.ascontiguousarray(np.concatenate([*parts, np.zeros((0, 4))]))

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float64
 from halfseen.data.files import write_atomically
 from halfseen.data.limits import LIMITS
 from halfseen.detections import Detections, GroundTruth
@@ -136,8 +137,8 @@ def parse_line(line: str, where: str) -> tuple[str, tuple[float, ...]]:
 
 
 def box_detections(
-    boxes: NDArray[np.float64],
-    score: NDArray[np.float64],
+    boxes: Float64,
+    score: Float64,
     label: NDArray[np.str_],
     size: tuple[int, int],
 ) -> Detections:

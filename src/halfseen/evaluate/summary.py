@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from halfseen.detections import Bools, Floats, GroundTruth
+from halfseen.arrays import Bool, Float64
+from halfseen.detections import GroundTruth
 from halfseen.evaluate.blocks import BlockCounts, neighbour_counts, whole_counts
 from halfseen.evaluate.bootstrap import crowded
 from halfseen.evaluate.coco_ap import coco_average_precision
@@ -223,12 +224,12 @@ def _on_images(matches: Matches, images: Sequence[int]) -> Matches:
     return replace(matches, **arrays, wanted=np.where(chosen, matches.wanted, 0))
 
 
-def _fit(first: Floats, second: Floats, keep: Bools | None = None) -> Fit:
+def _fit(first: Float64, second: Float64, keep: Bool | None = None) -> Fit:
     chosen = np.ones(len(first), bool) if keep is None else keep
     return Fit(int(chosen.sum()), _mean(first[chosen]), _mean(second[chosen]))
 
 
-def _mean(values: Sequence[float] | Floats) -> float:
+def _mean(values: Sequence[float] | Float64) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
 

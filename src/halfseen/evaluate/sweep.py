@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from halfseen.arrays import Bool, Float64, Int64, Pixels
 from halfseen.data.occluders import REACH, cut_out, draw_shape
-from halfseen.detections import Bools, Detections, Floats, GroundTruth
+from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import SettingsError
 from halfseen.evaluate.blocks import BlockCounts, count_blocks, covered_blocks
 from halfseen.evaluate.visibility import best_recall, whole
@@ -23,17 +24,17 @@ from halfseen.evaluate.voc_ap import APResult, Kind, match, summarise
 from halfseen.geometry import clip
 
 SHARES = (0.0, 0.2, 0.4, 0.6)
-Image = NDArray[np.uint8]
-Detect = Callable[[Image], Mapping[str, Detections]]
+
+Detect = Callable[[Pixels], Mapping[str, Detections]]
 
 
 def paste_occluders(
-    image: Image,
+    image: Pixels,
     box: ArrayLike,
     share: float,
-    textures: Sequence[Image],
+    textures: Sequence[Pixels],
     rng: np.random.Generator,
-) -> tuple[Image, Bools]:
+) -> tuple[Pixels, Bool]:
     """A copy of the image with `share` of the box covered, and the mask of what covers.
 
     The shape (rectangle, blob or bars), its place and its texture (a patch of one of `textures`,
@@ -66,21 +67,21 @@ def paste_occluders(
     return pasted, mask
 
 
-def _lowest(field: Floats, box: tuple[slice, slice], share: float) -> Bools:
+def _lowest(field: Float64, box: tuple[slice, slice], share: float) -> Bool:
     """Where the field is lowest: exactly the share of the box, and as low outside of it."""
     inner = field[box]
     count = round(share * inner.size)
     order = np.argsort(inner, axis=None, kind="stable")
     if count == 0:
         return np.zeros(field.shape, bool)
-    covered: NDArray[np.bool_] = field <= inner.flat[order[count - 1]]
+    covered: Bool = field <= inner.flat[order[count - 1]]
     chosen = np.zeros(inner.size, bool)
     chosen[order[:count]] = True
     covered[box] = chosen.reshape(inner.shape)
     return covered
 
 
-def _patch(textures: Sequence[Image], shape: tuple[int, ...], rng: np.random.Generator) -> Image:
+def _patch(textures: Sequence[Pixels], shape: tuple[int, ...], rng: np.random.Generator) -> Pixels:
     """A random patch of a random texture; a texture too small is continued by its mirror image."""
     texture = textures[int(rng.integers(len(textures)))]
     low = [
@@ -90,19 +91,19 @@ def _patch(textures: Sequence[Image], shape: tuple[int, ...], rng: np.random.Gen
     return cut_out(texture, np.array(low), np.add(low, shape), "symmetric")
 
 
-def _pixels(box: ArrayLike, size: tuple[int, int]) -> NDArray[np.int64]:
+def _pixels(box: ArrayLike, size: tuple[int, int]) -> Int64:
     """The first and the last pixels of a box in an image, the last excluded."""
     return np.rint(clip(np.asarray(box, np.float64), size)).astype(np.int64)
 
 
 def cover_objects(
-    image: Image,
+    image: Pixels,
     truth: GroundTruth,
     label: str,
     share: float,
-    textures: Sequence[Image],
+    textures: Sequence[Pixels],
     seed: int,
-) -> tuple[Image, Bools]:
+) -> tuple[Pixels, Bool]:
     """The image with every whole object of the class covered, and the mask of all that covers.
 
     An object whose box holds no pixel stays as it is.
@@ -127,11 +128,11 @@ class Swept:
 
 
 def sweep_image(
-    image: Image,
+    image: Pixels,
     truth: GroundTruth,
     label: str,
     detect: Detect,
-    textures: Sequence[Image],
+    textures: Sequence[Pixels],
     shares: Sequence[float] = SHARES,
     seed: int = 0,
 ) -> Swept:

@@ -9,21 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.detections import Bools, Detections, Floats, GroundTruth
+from halfseen.arrays import Bool, Float64
+from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import SettingsError
 from halfseen.evaluate.groups import QUARTERS, between
 from halfseen.evaluate.voc_ap import NEITHER, APResult, Kind, Matches, summarise
 from halfseen.geometry import clip, iou
 
 
-def whole(truth: GroundTruth) -> Bools:
+def whole(truth: GroundTruth) -> Bool:
     """Objects neither truncated nor occluded, nor difficult, crowds or ignored."""
     return ~(truth.truncated | truth.occluded | truth.left_out)
 
 
 def subsets(
     truth: Sequence[GroundTruth], edges: Sequence[float] = QUARTERS
-) -> dict[str, list[Bools]]:
+) -> dict[str, list[Bool]]:
     """Named subsets of the objects, each as one array of members per image.
 
     "all", "whole", "truncated", "occluded"; and, where visible fractions are known, one for each
@@ -40,7 +41,7 @@ def subsets(
     return named | by_fraction if any(np.isfinite(v).any() for v in fractions) else named
 
 
-def restrict(matches: Matches, truth: Sequence[GroundTruth], keep: Sequence[Bools]) -> Matches:
+def restrict(matches: Matches, truth: Sequence[GroundTruth], keep: Sequence[Bool]) -> Matches:
     """The same detections judged on a subset of the objects.
 
     Objects outside the subset become like difficult ones: finding them is neither right nor wrong.
@@ -95,9 +96,9 @@ class BoxQuality:
               the object's visible fraction is not
     """
 
-    visible: Floats
-    clipped: Floats
-    full: Floats
+    visible: Float64
+    clipped: Float64
+    full: Float64
 
 
 def box_quality(
@@ -126,10 +127,10 @@ class MaskQuality:
     whole, occluded   which objects are so
     """
 
-    mask: Floats
-    box: Floats
-    whole: Bools
-    occluded: Bools
+    mask: Float64
+    box: Float64
+    whole: Bool
+    occluded: Bool
 
 
 def mask_quality(
@@ -153,7 +154,7 @@ def mask_quality(
     return MaskQuality(table[:, 0], table[:, 1], table[:, 2] > 0, table[:, 3] > 0)
 
 
-def mask_iou(first: Bools, second: Bools) -> float:
+def mask_iou(first: Bool, second: Bool) -> float:
     """Intersection over union of two masks; 0 if both are empty."""
     either = np.count_nonzero(first | second)
     return np.count_nonzero(first & second) / either if either else 0.0

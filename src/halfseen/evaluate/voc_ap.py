@@ -26,7 +26,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.detections import Bools, Detections, Floats, GroundTruth
+from halfseen.arrays import Bool, Float64, Int64
+from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import AnnotationError, SettingsError
 from halfseen.geometry import Boxes, area, intersection, iou_matrix, rows_at_once
 
@@ -54,13 +55,13 @@ class Matches:
     label: str
     box: BoxKind
     least: float
-    image: NDArray[np.int64]
-    index: NDArray[np.int64]
-    rank: Floats
+    image: Int64
+    index: Int64
+    rank: Float64
     outcome: NDArray[np.int8]
-    target: NDArray[np.int64]
-    overlap: Floats
-    wanted: NDArray[np.int64]
+    target: Int64
+    overlap: Float64
+    wanted: Int64
 
     def __len__(self) -> int:
         return len(self.rank)
@@ -92,9 +93,9 @@ class APResult:
     box: BoxKind
     overlap: float
     ap: float
-    precision: Floats
-    recall: Floats
-    score: Floats
+    precision: Float64
+    recall: Float64
+    score: Float64
     positives: int
 
     def __str__(self) -> str:
@@ -109,7 +110,7 @@ def average_precision(
     kind: Kind = "all-point",
     box: BoxKind = "full",
     overlap: float = 0.5,
-    rank: Sequence[Floats] | None = None,
+    rank: Sequence[Float64] | None = None,
 ) -> APResult:
     """AP of one class by the rules above.
 
@@ -142,7 +143,7 @@ def summarise(matches: Matches, kind: Kind = "all-point") -> APResult:
     )  # fmt: skip
 
 
-def area_under(right: Bools, positives: int, kind: Kind = "all-point") -> float:
+def area_under(right: Bool, positives: int, kind: Kind = "all-point") -> float:
     """AP of ranked detections, True where right; NaN if there was nothing to find.
 
     The envelope is the best precision at this recall or a higher one. The recalls of the 11-point
@@ -168,8 +169,8 @@ def match(
     *,
     box: BoxKind = "full",
     overlap: float = 0.5,
-    ignored: Sequence[Bools] | None = None,
-    rank: Sequence[Floats] | None = None,
+    ignored: Sequence[Bool] | None = None,
+    rank: Sequence[Float64] | None = None,
 ) -> Matches:
     """Rules 1 to 4: every detection of the class with its outcome, best first.
 
@@ -228,7 +229,7 @@ def boxes_of(detected: Detections, kind: BoxKind) -> Boxes:
     return detected.visible if kind == "visible" else detected.full
 
 
-def _inside(boxes: Boxes, regions: Boxes) -> Bools:
+def _inside(boxes: Boxes, regions: Boxes) -> Bool:
     """Boxes more than half of whose area lies in one of the regions."""
     if not len(regions):
         return np.zeros(len(boxes), bool)
@@ -238,7 +239,7 @@ def _inside(boxes: Boxes, regions: Boxes) -> Bools:
     return np.asarray(shared > 0.5 * area(boxes))
 
 
-def best_overlap(boxes: Boxes, true: Boxes) -> tuple[NDArray[np.int64], Floats]:
+def best_overlap(boxes: Boxes, true: Boxes) -> tuple[Int64, Float64]:
     """For each box the true box it overlaps most (the first of equals; -1: none), and how much."""
     if not len(true):
         return np.full(len(boxes), -1), np.zeros(len(boxes))
@@ -285,7 +286,7 @@ def only_label(truth: Sequence[GroundTruth], found: Sequence[Detections]) -> str
     return labels.pop()
 
 
-def _ranks(detected: Detections, rank: Sequence[Floats] | None, k: int, image: str) -> Floats:
+def _ranks(detected: Detections, rank: Sequence[Float64] | None, k: int, image: str) -> Float64:
     values = np.asarray(detected.score if rank is None else rank[k], dtype=np.float64)
     if values.shape != (len(detected),):
         raise SettingsError(f'image "{image}": {len(detected)} detections but {values.size} ranks')

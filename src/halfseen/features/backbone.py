@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float32
 from halfseen.data.files import is_plain_name, write_atomically
 from halfseen.data.limits import LIMITS
 from halfseen.errors import ModelError, install
@@ -70,14 +70,14 @@ class Backbone:
     network_sha256: str
     input: str
     output: str
-    mean: NDArray[np.float32]
-    scale: NDArray[np.float32]
+    mean: Float32
+    scale: Float32
     stride: int
     before: int
     reach: int
     length: float
-    projection: NDArray[np.float32]
-    offset: NDArray[np.float32]
+    projection: Float32
+    offset: Float32
 
     @property
     def file(self) -> Path:
@@ -167,9 +167,7 @@ def read_backbone(path: Path) -> Backbone:
     )  # fmt: skip
 
 
-def _read_projection(
-    path: Path, expected: object
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _read_projection(path: Path, expected: object) -> tuple[Float32, Float32]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float32
 from halfseen.errors import ModelError
 
 
@@ -38,7 +39,7 @@ class Descriptor(Protocol):
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """(rows, cols) of blocks of a level of this size; (0, 0) where it is too small."""
 
-    def __call__(self, level: NDArray[np.float32]) -> NDArray[np.float32]:
+    def __call__(self, level: Float32) -> Float32:
         """(rows, cols, channels) float32 of a level (channels, height, width) float32 in 0..255.
 
         One channel is grey, three are colour; planes, so that loops over x vectorise.
@@ -48,12 +49,12 @@ class Descriptor(Protocol):
         """The JSON values with which `register`'s factory makes this descriptor again."""
 
 
-def describe(descriptor: Descriptor, level: NDArray[np.float32]) -> NDArray[np.float32]:
+def describe(descriptor: Descriptor, level: Float32) -> Float32:
     """Return the features of a level (rows, cols, channels) in the order that costs least.
 
     A descriptor may offer `planes(level)`, (channels, rows, cols): search multiplies by planes.
     """
-    planes: Callable[..., NDArray[np.float32]] | None = getattr(descriptor, "planes", None)
+    planes: Callable[..., Float32] | None = getattr(descriptor, "planes", None)
     return descriptor(level) if planes is None else planes(level).transpose(1, 2, 0)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float32
 from halfseen.errors import ModelError
 from halfseen.features.onnx_file import Graph
 
@@ -121,7 +122,7 @@ class Lite:
         # Bytes of 0..6 cannot hold anything else: they are the clip.
         return self._as_bytes(_Flow(made, len(kernel), np.float32(6 / 255), 0), made)
 
-    def _folded(self, name: str, norm: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _folded(self, name: str, norm: str) -> tuple[Float32, Float32]:
         kernel = self.weights[f"{name}.weight"].astype(np.float64)
         gain, shift, mean, variance = (
             self.weights[f"{norm}.{part}"].astype(np.float64)
@@ -134,8 +135,8 @@ class Lite:
     def _quantised(
         self,
         name: str,
-        kernel: NDArray[np.float32],
-        bias: NDArray[np.float32],
+        kernel: Float32,
+        bias: Float32,
         scale_in: np.float32,
     ) -> list[str]:
         """Weights and bias as integers with their scales; the names of what they stand for."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float32
 from halfseen.errors import ModelError
 
 ORIENTATIONS = 9
@@ -44,7 +45,7 @@ class Fhog:
         return 0.0
 
     @cached_property
-    def directions(self) -> NDArray[np.float32]:
+    def directions(self) -> Float32:
         """(2, 9): the unit vectors (x, y) of the orientations (k + 1/2) pi / 9."""
         angle = (np.arange(ORIENTATIONS) + 0.5) * np.pi / ORIENTATIONS
         return np.stack([np.cos(angle), np.sin(angle)]).astype(np.float32)
@@ -60,7 +61,7 @@ class Fhog:
     def grid(self, height: int, width: int) -> tuple[int, int]:
         return -(-height // self.cell), -(-width // self.cell)
 
-    def __call__(self, level: NDArray[np.float32]) -> NDArray[np.float32]:
+    def __call__(self, level: Float32) -> Float32:
         from halfseen.features import kernels
 
         hist = kernels.signed_histograms(level, self.cell, self.directions)

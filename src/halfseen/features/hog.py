@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float32
 from halfseen.errors import ModelError
 
 
@@ -61,10 +62,10 @@ class Hog:
         rows, cols = height // self.cell - 1, width // self.cell - 1
         return (rows, cols) if rows > 0 and cols > 0 else (0, 0)
 
-    def __call__(self, level: NDArray[np.float32]) -> NDArray[np.float32]:
+    def __call__(self, level: Float32) -> Float32:
         return np.ascontiguousarray(self.planes(level).transpose(1, 2, 0))
 
-    def planes(self, level: NDArray[np.float32]) -> NDArray[np.float32]:
+    def planes(self, level: Float32) -> Float32:
         """The same as (channels, rows, cols), as they are computed and multiplied fastest."""
         from halfseen.features import hog_kernels as kernels
 

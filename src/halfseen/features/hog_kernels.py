@@ -4,15 +4,13 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float32
 from halfseen.features.kernels import gradient_row
-
-Floats = NDArray[np.float32]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def soft_histograms(level: Floats, cell: int, bins: int) -> Floats:
+def soft_histograms(level: Float32, cell: int, bins: int) -> Float32:
     """(bins, rows, cols) histograms of unsigned orientation, interpolated in angle and in place.
 
     A pixel's magnitude is shared linearly between the two nearest bins and bilinearly between the
@@ -104,7 +102,7 @@ def soft_histograms(level: Floats, cell: int, bins: int) -> Floats:
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def hard_histograms(level: Floats, cell: int, bins: int) -> Floats:
+def hard_histograms(level: Float32, cell: int, bins: int) -> Float32:
     """(bins, rows, cols) histograms of unsigned orientation with no interpolation at all."""
     _, height, width = level.shape
     rows, cols = height // cell, width // cell
@@ -121,7 +119,7 @@ def hard_histograms(level: Floats, cell: int, bins: int) -> Floats:
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def normalise_blocks(hist: Floats, clip: float, epsilon: float, blocks: Floats) -> None:
+def normalise_blocks(hist: Float32, clip: float, epsilon: float, blocks: Float32) -> None:
     """L2-Hys over 2x2 cells of (bins, rows, cols): fills blocks (4 bins, rows - 1, cols - 1).
 
     v / sqrt(|v|^2 + eps^2), clipped, and normalised once more the same way.

@@ -9,15 +9,21 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
-Pixels = NDArray[np.uint8] | NDArray[np.float32]
+from halfseen.arrays import Float32, UInt8
+
+Channels = UInt8 | Float32
 # Unsigned, or every look-up would first test for a negative index.
-Indices = NDArray[np.uintp]
+Starts = NDArray[np.uintp]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def resample(
-    source: Pixels, ystart: Indices, yweight: Floats, xstart: Indices, xweight: Floats, out: Floats
+    source: Channels,
+    ystart: Starts,
+    yweight: Float32,
+    xstart: Starts,
+    xweight: Float32,
+    out: Float32,
 ) -> None:
     """out[y, x] = sum_ij yweight[i, y] xweight[j, x] source[ystart[y] + i, xstart[x] + j]."""
     channels, _, width_in = source.shape
@@ -51,7 +57,7 @@ def resample(
 
 
 @njit(cache=True, nogil=True, fastmath=True, inline="always")
-def _shrink_colours(lines: Floats, xstart: Indices, xweight: Floats, out: Floats, y: int) -> None:
+def _shrink_colours(lines: Float32, xstart: Starts, xweight: Float32, out: Float32, y: int) -> None:
     """A row of three channels by three taps, most of a pyramid's work: they share the look-ups."""
     first, second, third = xweight[0], xweight[1], xweight[2]
     red, green, blue = lines[0], lines[1], lines[2]
@@ -66,7 +72,7 @@ def _shrink_colours(lines: Floats, xstart: Indices, xweight: Floats, out: Floats
 
 
 @njit(cache=True, nogil=True, fastmath=True, inline="always")
-def gradient_row(level: Floats, y: int, dx: Floats, dy: Floats, best: Floats) -> None:
+def gradient_row(level: Float32, y: int, dx: Float32, dy: Float32, best: Float32) -> None:
     """Central differences of row y in the channel with the largest magnitude; `best` is squared.
 
     At the border the missing neighbour is the pixel itself, and the difference is not doubled.
@@ -103,7 +109,7 @@ def gradient_row(level: Floats, y: int, dx: Floats, dy: Floats, best: Floats) ->
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def signed_histograms(level: Floats, cell: int, directions: Floats) -> Floats:
+def signed_histograms(level: Float32, cell: int, directions: Float32) -> Float32:
     """(rows, cols, 2 n) histograms of signed orientation: hard in angle, bilinear in place.
 
     `directions` (2, n) are the unit vectors of the n unsigned orientations; bins n..2n-1 are the
@@ -161,7 +167,7 @@ def signed_histograms(level: Floats, cell: int, directions: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def felzenszwalb_channels(hist: Floats, clip: float, epsilon: float, out: Floats) -> None:
+def felzenszwalb_channels(hist: Float32, clip: float, epsilon: float, out: Float32) -> None:
     """Fills out (rows, cols, 3 n + 4): n signed pairs, their unsigned sums, four texture energies.
 
     Each cell is normalised by the four 2x2 neighbourhoods that hold it; at the border the missing

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float32
 from halfseen.errors import ModelError
 from halfseen.features.backbone import DEFAULT, Backbone, find_backbone
 
-Floats = NDArray[np.float32]
 # Pixels along the side of a tile: some 600 MB while the default network runs.
 TILE = 1536
 
@@ -80,7 +80,7 @@ class Net:
     def grid(self, height: int, width: int) -> tuple[int, int]:
         return -(-height // self.cell), -(-width // self.cell)
 
-    def __call__(self, level: Floats) -> Floats:
+    def __call__(self, level: Float32) -> Float32:
         rows, cols = self.grid(*level.shape[1:])
         backbone = self._found
         out = np.empty((rows, cols, self.channels), np.float32)
@@ -93,7 +93,7 @@ class Net:
                 out[first:last, start:end] = self._project(used)
         return out
 
-    def _project(self, blocks: Floats) -> Floats:
+    def _project(self, blocks: Float32) -> Float32:
         """Blocks (rows, cols, n) of the network, projected and scaled to one length."""
         backbone = self._found
         flat = blocks.reshape(-1, blocks.shape[2]) @ backbone.projection - backbone.offset
@@ -118,8 +118,8 @@ def _spans(blocks: int, side: int, overlap: int) -> list[tuple[int, int, int, in
 
 
 def network_blocks(
-    backbone: Backbone, level: Floats, top: int, bottom: int, left: int, right: int
-) -> Floats:
+    backbone: Backbone, level: Float32, top: int, bottom: int, left: int, right: int
+) -> Float32:
     """(rows, cols, channels): blocks top to bottom, left to right, by the network on their pixels.
 
     Pixels outside the level repeat its nearest.
@@ -149,5 +149,5 @@ def network_blocks(
             f"{backbone.file}: expected float32 blocks {expected} of an image of "
             f"{pixels.shape[1]} x {pixels.shape[2]} pixels, found {found.dtype} {found.shape}"
         )
-    blocks: Floats = found[0, :, : bottom - top, : right - left].transpose(1, 2, 0)
+    blocks: Float32 = found[0, :, : bottom - top, : right - left].transpose(1, 2, 0)
     return blocks

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float32, UInt8
 from halfseen.errors import SettingsError
 
-Floats = NDArray[np.float32]
-Pixels = NDArray[np.uint8] | NDArray[np.float32]
+if TYPE_CHECKING:
+    from halfseen.features.kernels import Channels
+
 # No image is enlarged to more pixels: features take eighteen bytes for each, and small objects are
 # what images of few pixels hold.
 ENLARGED = 100_000_000
@@ -75,7 +78,7 @@ class PyramidSettings:
 class Level:
     """One scale: `pixels` (channels, height, width) float32, and its exact scale on each axis."""
 
-    pixels: Floats
+    pixels: Float32
     scale_x: float
     scale_y: float
 
@@ -84,7 +87,7 @@ class Level:
 class LevelPlan:
     """A level before it is made: what it is resized from, its (height, width), and its scale."""
 
-    source: Pixels
+    source: Channels
     size: tuple[int, int]
     scale_x: float
     scale_y: float
@@ -94,7 +97,7 @@ class LevelPlan:
 
 
 def plan_levels(
-    image: NDArray[np.uint8], settings: PyramidSettings, fits: Callable[[int, int], bool]
+    image: UInt8, settings: PyramidSettings, fits: Callable[[int, int], bool]
 ) -> Iterator[LevelPlan]:
     """The levels of an image (height, width, channels) uint8, largest first.
 
@@ -103,14 +106,14 @@ def plan_levels(
     """
     height, width = image.shape[:2]
     # Bytes, not floats, as long as they can be: a level is made as fast as its source is read.
-    source: Pixels = np.ascontiguousarray(image.transpose(2, 0, 1))
+    source: Channels = np.ascontiguousarray(image.transpose(2, 0, 1))
     for rows, cols in settings.sizes((height, width), fits):
         while 2 * rows <= source.shape[1] and 2 * cols <= source.shape[2]:
             source = resize(source, ((source.shape[1] + 1) // 2, (source.shape[2] + 1) // 2))
         yield LevelPlan(source, (rows, cols), cols / width, rows / height)
 
 
-def resize(planar: Pixels, size: tuple[int, int]) -> Floats:
+def resize(planar: Channels, size: tuple[int, int]) -> Float32:
     """(channels, height, width) uint8 or float32 to another (height, width), float32.
 
     Each axis that shrinks is averaged over the area that a new pixel covers; each that grows is
@@ -126,7 +129,7 @@ def resize(planar: Pixels, size: tuple[int, int]) -> Floats:
 
 
 @lru_cache(maxsize=256)
-def _taps(old: int, new: int) -> tuple[NDArray[np.uintp], Floats]:
+def _taps(old: int, new: int) -> tuple[NDArray[np.uintp], Float32]:
     """For each new pixel the first old one and the weights (taps, new) of it and its followers."""
     if new >= old:
         centre = np.clip((np.arange(new) + 0.5) * old / new - 0.5, 0, old - 1)

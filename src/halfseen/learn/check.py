@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float64
 from halfseen.compute.map import available_cores, map_images
 from halfseen.data.dataset import Dataset
 from halfseen.errors import HalfseenError, ImageError
@@ -173,13 +173,13 @@ def _fault(one: Dataset) -> str | None:
     return None
 
 
-def _unreached(dataset: Dataset, i: int, box: NDArray[np.float64], overlap: float) -> Unreached:
+def _unreached(dataset: Dataset, i: int, box: Float64, overlap: float) -> Unreached:
     truth = dataset[i]
     file = truth.source if isinstance(truth.source, str) else truth.image
     return Unreached(truth.image, file, tuple(float(v) for v in box), float(overlap))
 
 
-def best_overlaps(plan: Plan) -> NDArray[np.float64]:
+def best_overlaps(plan: Plan) -> Float64:
     """For each object the largest IoU that any window has with it. No image is read."""
     best = np.zeros(len(plan.objects))
     for n, (i, box) in enumerate(zip(plan.objects.image, plan.objects.box, strict=True)):

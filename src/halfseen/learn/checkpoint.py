@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from halfseen.data.arrays import read_arrays
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import write_atomically
+from halfseen.data.npz import read_arrays
 from halfseen.errors import AnnotationError, TrainingError
 
 VERSION = 2

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool
 from halfseen.errors import HalfseenError
 from halfseen.learn.folds import all_but, split_folds
 from halfseen.learn.masks.samples import MARGIN
@@ -113,7 +113,7 @@ def head_memory(plan: Plan) -> int:
     return BASE_BYTES + round(samples) + sum(images[:textures]) + shared
 
 
-def _head_windows(plan: Plan) -> tuple[int, NDArray[np.bool_]]:
+def _head_windows(plan: Plan) -> tuple[int, Bool]:
     """How many windows the head is learnt from, and which objects they show."""
     chosen = ~plan.objects.occluded
     count = int(chosen.sum())

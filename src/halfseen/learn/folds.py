@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Int64
 from halfseen.data.dataset import Dataset
 
 
-def split_folds(dataset: Dataset, label: str, folds: int, seed: int) -> list[NDArray[np.int64]]:
+def split_folds(dataset: Dataset, label: str, folds: int, seed: int) -> list[Int64]:
     """The images of each fold, ascending.
 
     Images with the class are spread evenly over the folds, and so are the others.
@@ -21,6 +21,6 @@ def split_folds(dataset: Dataset, label: str, folds: int, seed: int) -> list[NDA
     return [np.sort(order[k::folds]) for k in range(folds)]
 
 
-def all_but(folds: list[NDArray[np.int64]], held_out: int) -> NDArray[np.int64]:
+def all_but(folds: list[Int64], held_out: int) -> Int64:
     """The images of all folds but one, ascending."""
     return np.sort(np.concatenate([fold for k, fold in enumerate(folds) if k != held_out]))

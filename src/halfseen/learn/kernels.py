@@ -6,12 +6,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
+from halfseen.arrays import Bool, Float32, Float64, Int64
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def window_responses(features: Floats, weights: Floats, out: Floats) -> None:
+def window_responses(features: Float32, weights: Float32, out: Float32) -> None:
     """out (N, blocks) = w_i . B_i for features (N, blocks, channels)."""
     count, blocks, channels = features.shape
     for n in range(count):
@@ -23,9 +22,7 @@ def window_responses(features: Floats, weights: Floats, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def add_visible(
-    features: Floats, visible: NDArray[np.bool_], factor: Doubles, out: Doubles
-) -> None:
+def add_visible(features: Float32, visible: Bool, factor: Float64, out: Float64) -> None:
     """out (blocks, channels) += sum_n factor_n v_ni B_ni; windows with factor 0 are passed over."""
     count, blocks, channels = features.shape
     for n in range(count):
@@ -39,7 +36,7 @@ def add_visible(
 
 
 @njit(cache=True, nogil=True)
-def block_sums(responses: Floats, outside: NDArray[np.bool_], floor: float, out: Doubles) -> None:
+def block_sums(responses: Float32, outside: Bool, floor: float, out: Float64) -> None:
     """out (N,) = sum of max(response, floor) over the blocks inside: Eqn 3 less its constants."""
     count, blocks = responses.shape
     for n in range(count):
@@ -51,7 +48,7 @@ def block_sums(responses: Floats, outside: NDArray[np.bool_], floor: float, out:
 
 
 @njit(cache=True, nogil=True)
-def boundary_length(flags: NDArray[np.bool_], outside: NDArray[np.bool_]) -> NDArray[np.int64]:
+def boundary_length(flags: Bool, outside: Bool) -> Int64:
     """(N,) how many neighbouring pairs of inside blocks differ in their flag: Eqn 1's last sum."""
     count, rows, cols = flags.shape
     length = np.zeros(count, np.int64)
@@ -68,7 +65,7 @@ def boundary_length(flags: NDArray[np.bool_], outside: NDArray[np.bool_]) -> NDA
 
 
 @njit(cache=True, nogil=True)
-def compact(array: NDArray[Any], index: NDArray[np.int64]) -> None:
+def compact(array: NDArray[Any], index: Int64) -> None:
     """Moves the rows `index` (ascending) to the front of an array, in place and in order."""
     for n in range(len(index)):
         if index[n] != n:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
 from halfseen.detect.view import fitting_levels
 from halfseen.detect.windows import gather_features, place_boxes
 from halfseen.features.descriptor import Descriptor
@@ -30,7 +31,7 @@ class Crop:
     level        index in the pyramid
     """
 
-    features: NDArray[np.float32]
+    features: Float32
     top: int
     left: int
     size: tuple[int, int]
@@ -48,8 +49,8 @@ class Bag:
     reach       the largest IoU that any window has with the box
     """
 
-    box: NDArray[np.float64]
-    visible: NDArray[np.float64]
+    box: Float64
+    visible: Float64
     occluded: bool
     image_size: tuple[int, int]
     crops: tuple[Crop, ...]
@@ -80,9 +81,9 @@ class Assignment:
     crop: int
     y: int
     x: int
-    visible: NDArray[np.bool_]
-    features: NDArray[np.float32]
-    outside: NDArray[np.bool_]
+    visible: Bool
+    features: Float32
+    outside: Bool
     score: float
 
     @property
@@ -95,26 +96,26 @@ class Template:
     """A component as the latent update needs it: its shape, average box and parameters."""
 
     shape: tuple[int, int]
-    box: NDArray[np.float64]
+    box: Float64
     weights: Vector
     bias: Vector
 
 
 def reachable_places(
-    box: NDArray[np.float64],
+    box: Float64,
     image_size: tuple[int, int],
     shape: tuple[int, int],
-    blocks: NDArray[np.float64],
+    blocks: Float64,
     descriptor: Descriptor,
     size: tuple[int, int],
     scale: tuple[float, float],
-) -> NDArray[np.float64]:
+) -> Float64:
     """(H + 1, W + 1) IoU of the box predicted at every place of a level, cut to the image.
 
     Boxes are products of intervals, so two vectors an axis give the whole map.
     """
 
-    def axis(k: int, places: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def axis(k: int, places: int) -> tuple[Float64, Float64]:
         corner = np.arange(places + 1) - (shape[1 - k] + 1) // 2
         unit = descriptor.cell / scale[k]
         start = descriptor.offset / scale[k]
@@ -127,15 +128,15 @@ def reachable_places(
     (wide, across), (tall, down) = axis(0, size[1]), axis(1, size[0])
     shared = down[:, None] * across
     union = tall[:, None] * wide + (box[2] - box[0]) * (box[3] - box[1]) - shared
-    overlap: NDArray[np.float64] = shared / union
+    overlap: Float64 = shared / union
     return overlap
 
 
 def collect_bags(
-    image: NDArray[np.uint8],
-    boxes: NDArray[np.float64],
-    visible: NDArray[np.float64],
-    occluded: NDArray[np.bool_],
+    image: UInt8,
+    boxes: Float64,
+    visible: Float64,
+    occluded: Bool,
     shapes: Sequence[tuple[int, int]],
     descriptor: Descriptor,
     pyramid: PyramidSettings,
@@ -180,8 +181,8 @@ def collect_bags(
 def windows_of(
     crop: Crop,
     shape: tuple[int, int],
-    y: NDArray[np.int64],
-    x: NDArray[np.int64],
+    y: Int64,
+    x: Int64,
     flip: NDArray[np.intp] | None,
 ) -> Examples:
     """The windows at these places of a crop's level; flipped for a mirrored component."""
@@ -194,10 +195,10 @@ def windows_of(
     return Examples(features, outside)
 
 
-def _within(crop: Crop, shape: tuple[int, int]) -> NDArray[np.bool_]:
+def _within(crop: Crop, shape: tuple[int, int]) -> Bool:
     """(H + 1, W + 1) whether the crop holds all that a window at this place has of the level."""
 
-    def axis(length: int, blocks: int, start: int, stored: int) -> NDArray[np.bool_]:
+    def axis(length: int, blocks: int, start: int, stored: int) -> Bool:
         first = np.arange(length + 1) - (blocks + 1) // 2
         return (np.maximum(first, 0) >= start) & (
             np.minimum(first + blocks, length) <= start + stored
@@ -254,9 +255,9 @@ def update(
 
 
 def _completions(
-    bag: Bag, crop: Crop, shape: tuple[int, int], y: NDArray[np.int64], x: NDArray[np.int64],
-    near: NDArray[np.bool_], descriptor: Descriptor,
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:  # fmt: skip
+    bag: Bag, crop: Crop, shape: tuple[int, int], y: Int64, x: Int64,
+    near: Bool, descriptor: Descriptor,
+) -> tuple[Bool, Bool]:  # fmt: skip
     """Which windows (N,) may show an occluded object, and which blocks (N, rows, cols) are hidden.
 
     Where the whole object is known, every block outside its visible part is hidden. Where only the
@@ -273,15 +274,15 @@ def _completions(
 
 
 def _beyond(
-    box: NDArray[np.float64], crop: Crop, shape: tuple[int, int], y: NDArray[np.int64],
-    x: NDArray[np.int64], descriptor: Descriptor,
-) -> NDArray[np.bool_]:  # fmt: skip
+    box: Float64, crop: Crop, shape: tuple[int, int], y: Int64,
+    x: Int64, descriptor: Descriptor,
+) -> Bool:  # fmt: skip
     """(N, rows, cols) blocks whose centres lie beyond a box."""
 
-    def axis(k: int, place: NDArray[np.int64], blocks: int) -> NDArray[np.bool_]:
+    def axis(k: int, place: Int64, blocks: int) -> Bool:
         index = place[:, None] - (blocks + 1) // 2 + np.arange(blocks) + 0.5
         centre = (descriptor.offset + descriptor.cell * index) / crop.scale[k]
-        beyond: NDArray[np.bool_] = (centre < box[k]) | (centre > box[k + 2])
+        beyond: Bool = (centre < box[k]) | (centre > box[k + 2])
         return beyond
 
     return axis(1, y, shape[0])[:, :, None] | axis(0, x, shape[1])[:, None, :]

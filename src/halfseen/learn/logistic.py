@@ -8,23 +8,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float64
+
 log = logging.getLogger(__name__)
 
-Doubles = NDArray[np.float64]
 Inputs = NDArray[np.floating[Any]]
 
 
 def fit_logistic(
     inputs: Inputs,
-    positive: NDArray[np.bool_],
+    positive: Bool,
     weight: Inputs,
-    centre: Doubles,
+    centre: Float64,
     ridge: float,
     *,
     intercept_ridge: float = 0.0,
-    rising: NDArray[np.bool_] | None = None,
+    rising: Bool | None = None,
     iterations: int | None = None,
-) -> Doubles:
+) -> Float64:
     """Fit a ridge logistic regression: (K + 1,) coefficients b and, last, the intercept c.
 
     They minimise the convex energy
@@ -43,7 +44,7 @@ def fit_logistic(
 
     sign = np.where(positive, 1, -1).astype(inputs.dtype)
 
-    def energy(vector: Doubles) -> tuple[float, Doubles]:
+    def energy(vector: Float64) -> tuple[float, Float64]:
         b = vector.astype(inputs.dtype)
         margin = sign * (inputs @ b[:-1] + b[-1])
         # Beyond 30 the slope is 0 for all purposes, and the exponential would overflow.

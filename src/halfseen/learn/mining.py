@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
 from halfseen.detect.search import ModelSearch
 from halfseen.detect.view import MirrorBasis, Planes, feature_levels
 from halfseen.detect.windows import gather_features, place_boxes
@@ -23,7 +24,7 @@ from halfseen.model.mixture import Component, Mixture
 class Level(NamedTuple):
     """One level of an image to mine: features (rows, cols, channels), and its scale (x, y)."""
 
-    features: NDArray[np.float32]
+    features: Float32
     scale: tuple[float, float]
 
 
@@ -34,7 +35,7 @@ class Keys:
     rows  (N, 6) int64, with the columns that the properties name; the first four are the place
     """
 
-    rows: NDArray[np.int64]
+    rows: Int64
 
     def __post_init__(self) -> None:
         if self.rows.ndim != 2 or self.rows.shape[1] != 6:
@@ -57,38 +58,38 @@ class Keys:
         return Keys(self.rows[index])
 
     @property
-    def image(self) -> NDArray[np.int64]:
+    def image(self) -> Int64:
         return self.rows[:, 0]
 
     @property
-    def level(self) -> NDArray[np.int64]:
+    def level(self) -> Int64:
         return self.rows[:, 1]
 
     @property
-    def y(self) -> NDArray[np.int64]:
+    def y(self) -> Int64:
         return self.rows[:, 2]
 
     @property
-    def x(self) -> NDArray[np.int64]:
+    def x(self) -> Int64:
         return self.rows[:, 3]
 
     @property
-    def component(self) -> NDArray[np.int64]:
+    def component(self) -> Int64:
         return self.rows[:, 4]
 
     @property
-    def mirrored(self) -> NDArray[np.int64]:
+    def mirrored(self) -> Int64:
         return self.rows[:, 5]
 
     @property
-    def place(self) -> NDArray[np.int64]:
+    def place(self) -> Int64:
         """(N, 4) image, level, y and x."""
         return self.rows[:, :4]
 
     def as_set(self) -> set[tuple[int, ...]]:
         return {tuple(row) for row in self.rows.tolist()}
 
-    def by_image(self) -> list[NDArray[np.int64]]:
+    def by_image(self) -> list[Int64]:
         """For each image, ascending, the rows of its windows."""
         return [np.flatnonzero(self.image == i) for i in np.unique(self.image)]
 
@@ -104,7 +105,7 @@ class MiningImage:
     @classmethod
     def make(
         cls,
-        image: NDArray[np.uint8],
+        image: UInt8,
         boxes: Boxes,
         descriptor: Descriptor,
         pyramid: PyramidSettings,
@@ -124,7 +125,7 @@ class Mined:
     """N windows found in one image, and their scores (N,)."""
 
     keys: Keys
-    scores: NDArray[np.float64]
+    scores: Float64
 
 
 def mine(
@@ -172,14 +173,14 @@ def draw_random(
 
 
 def _clear(
-    y: NDArray[np.int64],
-    x: NDArray[np.int64],
+    y: Int64,
+    x: Int64,
     image: MiningImage,
     model: Mixture,
     template: Component,
     scale: ArrayLike,
     overlap: float,
-) -> NDArray[np.bool_]:
+) -> Bool:
     """Which places overlap no object of the class by more than `overlap`."""
     if not len(image.boxes):
         return np.ones(len(y), bool)
@@ -220,8 +221,8 @@ class NegativeStore:
     """
 
     def __init__(self, shapes: Sequence[tuple[int, int]], channels: int, most_bytes: int) -> None:
-        self.features: list[NDArray[np.float32]] = []
-        self.outside: list[NDArray[np.bool_]] = []
+        self.features: list[Float32] = []
+        self.outside: list[Bool] = []
         self.keys = [Keys.join([]) for _ in shapes]
         for rows, cols in shapes:
             one = rows * cols * (4 * channels + 1)
@@ -252,7 +253,7 @@ class NegativeStore:
         self.outside[component][start : start + count] = examples.outside[:count]
         self.keys[component] = Keys.join([self.keys[component], keys[:count]])
 
-    def keep(self, component: int, chosen: NDArray[np.bool_]) -> None:
+    def keep(self, component: int, chosen: Bool) -> None:
         """Drops what is not chosen; the order of the rest stays."""
         index = np.flatnonzero(chosen)
         compact(self.features[component], index)

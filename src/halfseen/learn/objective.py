@@ -21,12 +21,12 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64, Int64
 from halfseen.learn.kernels import add_visible, block_sums, boundary_length, window_responses
 from halfseen.visibility.infer import chain_bound, infer_visibility
 
-Vector = NDArray[np.float64]
+Vector = Float64
 Truncation = Literal["zero", "free", "tied"]
 # Where b, u and u_t stand among a component's biases.
 B, U, U_T = range(3)
@@ -49,8 +49,8 @@ class Examples:
     outside   (N, rows, cols) bool: blocks beyond the image; their features are 0
     """
 
-    features: NDArray[np.float32]
-    outside: NDArray[np.bool_]
+    features: Float32
+    outside: Bool
 
     def __post_init__(self) -> None:
         assert self.features.shape[:-1] == self.outside.shape, (
@@ -65,9 +65,9 @@ class Examples:
         return count, rows * cols
 
     @cached_property
-    def beyond(self) -> NDArray[np.int64]:
+    def beyond(self) -> Int64:
         """(N,) how many blocks lie outside the image."""
-        counts: NDArray[np.int64] = np.count_nonzero(self.outside.reshape(self.blocks), axis=1)
+        counts: Int64 = np.count_nonzero(self.outside.reshape(self.blocks), axis=1)
         return counts
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class Positives:
     """Positive windows of one component with their fixed flags (True = visible)."""
 
     examples: Examples
-    visible: NDArray[np.bool_]
+    visible: Bool
 
     def __post_init__(self) -> None:
         assert self.visible.shape == self.examples.outside.shape, "one flag for each block"
@@ -91,7 +91,7 @@ class Negatives:
     """Negative windows of one component; `place` (N,) numbers the places, shared by components."""
 
     examples: Examples
-    place: NDArray[np.int64]
+    place: Int64
 
     def __post_init__(self) -> None:
         assert self.place.shape == (len(self.examples),), "one place for each window"
@@ -226,8 +226,8 @@ class Objective:
         examples: Examples,
         above: float,
         pool: Any = None,
-        hidden: NDArray[np.bool_] | None = None,
-    ) -> tuple[Vector, NDArray[np.bool_]]:
+        hidden: Bool | None = None,
+    ) -> tuple[Vector, Bool]:
         """g(x) and its flags, exact where g(x) may exceed `above`; elsewhere a bound below it.
 
         Blocks that are known to be `hidden` are never called visible.
@@ -245,7 +245,7 @@ class Objective:
         visible = ~outside
         near = np.flatnonzero(scores > above) if self.visibility else np.zeros(0, np.int64)
 
-        def infer(chunk: NDArray[np.int64]) -> None:
+        def infer(chunk: Int64) -> None:
             grids = responses[chunk].reshape(-1, rows, cols)
             scores[chunk] = constant[chunk] + chain_bound(
                 grids, bias[U], self.alpha, outside[chunk],
@@ -261,7 +261,7 @@ class Objective:
         return scores, visible
 
 
-def _winners(scores: Sequence[Vector], negatives: Sequence[Negatives]) -> list[NDArray[np.bool_]]:
+def _winners(scores: Sequence[Vector], negatives: Sequence[Negatives]) -> list[Bool]:
     """Which windows are the best of their place and cost anything; the first one among equals."""
     score = np.concatenate(scores)
     place = np.concatenate([batch.place for batch in negatives])
@@ -274,7 +274,7 @@ def _winners(scores: Sequence[Vector], negatives: Sequence[Negatives]) -> list[N
     return np.split(winner, np.cumsum([len(s) for s in scores])[:-1])
 
 
-def _responses(examples: Examples, w: Vector, pool: Any) -> NDArray[np.float32]:
+def _responses(examples: Examples, w: Vector, pool: Any) -> Float32:
     count = len(examples)
     features = examples.features.reshape(count, *w.shape)
     weights = w.astype(np.float32)
@@ -289,7 +289,7 @@ def _responses(examples: Examples, w: Vector, pool: Any) -> NDArray[np.float32]:
 
 def _accumulate(
     examples: Examples,
-    visible: NDArray[np.bool_],
+    visible: Bool,
     slope: Vector,
     dw: Vector,
     dbias: Vector,

@@ -15,8 +15,8 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
 from halfseen.data.dataset import Dataset
 from halfseen.errors import SettingsError
 from halfseen.features.descriptor import Descriptor
@@ -89,10 +89,10 @@ class Picture:
     index: int
     one: Dataset
     spared: Boxes
-    numbers: NDArray[np.int64]
+    numbers: Int64
     box: Boxes
     visible: Boxes
-    occluded: NDArray[np.bool_]
+    occluded: Bool
 
     @classmethod
     def make(cls, dataset: Dataset, index: int, label: str, objects: Objects) -> Picture:
@@ -117,7 +117,7 @@ class Picture:
             self.index, self.one, self.spared, self.numbers, self.box, self.visible, self.occluded,
         )  # fmt: skip
 
-    def pixels(self) -> NDArray[np.uint8]:
+    def pixels(self) -> UInt8:
         return self.one.image(0)
 
 
@@ -188,9 +188,7 @@ class ImageWork:
             found.append(windows_of(crop, shape, np.array([place.y]), np.array([place.x]), flip))
         return found
 
-    def warped(
-        self, shape: tuple[int, int], item: tuple[Picture, NDArray[np.float64]]
-    ) -> NDArray[np.float32]:
+    def warped(self, shape: tuple[int, int], item: tuple[Picture, Float64]) -> Float32:
         """The features of a box, stretched to a window."""
         picture, box = item
         return warp(picture.pixels(), box, shape, self.descriptor)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Int64
 from halfseen.data.dataset import Dataset
 from halfseen.errors import SettingsError
 from halfseen.features.descriptor import Descriptor
@@ -30,7 +30,7 @@ class Plan:
     settings: TrainSettings
     objects: Objects
     descriptor: Descriptor
-    starts: tuple[NDArray[np.int64], ...]
+    starts: tuple[Int64, ...]
     shapes: tuple[tuple[int, int], ...]
     mining: tuple[int, ...]
 

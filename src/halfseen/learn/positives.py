@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
 from halfseen.data.dataset import Dataset
 from halfseen.detections import GroundTruth
 from halfseen.errors import TrainingError
@@ -31,11 +32,11 @@ class Objects:
     occluded  (N,) hidden in part by something
     """
 
-    image: NDArray[np.int64]
+    image: Int64
     box: Boxes
     visible: Boxes
-    whole: NDArray[np.bool_]
-    occluded: NDArray[np.bool_]
+    whole: Bool
+    occluded: Bool
 
     @classmethod
     def of(cls, i: int, truth: GroundTruth, label: str) -> Objects:
@@ -66,7 +67,7 @@ def list_objects(dataset: Dataset, label: str) -> Objects:
     return objects
 
 
-def cluster_ratios(boxes: Boxes, count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def cluster_ratios(boxes: Boxes, count: int) -> tuple[Float64, Int64]:
     """k-means on log(height / width): centres, ascending, and the cluster of each box."""
     ratio = np.log((boxes[:, 3] - boxes[:, 1]) / (boxes[:, 2] - boxes[:, 0]))
     centres = np.unique(np.quantile(ratio, (np.arange(count) + 0.5) / count))
@@ -96,11 +97,11 @@ def window_shape(boxes: Boxes, blocks: int, overlap: float) -> tuple[int, int]:
 
 
 def warp(
-    image: NDArray[np.uint8],
-    box: NDArray[np.float64],
+    image: UInt8,
+    box: Float64,
     shape: tuple[int, int],
     descriptor: Descriptor,
-) -> NDArray[np.float32]:
+) -> Float32:
     """Features (rows, cols, channels) of a box stretched to a window of this shape.
 
     Border pixels are repeated where the margin reaches beyond the image.
@@ -119,7 +120,7 @@ def warp(
     return np.ascontiguousarray(features[MARGIN : MARGIN + rows, MARGIN : MARGIN + cols])
 
 
-def choose_flips(features: NDArray[np.float32], channels: NDArray[np.intp]) -> NDArray[np.bool_]:
+def choose_flips(features: Float32, channels: NDArray[np.intp]) -> Bool:
     """Which of N warped objects to flip so that all face one way.
 
     Signs s_n that make |sum s_n a_n| large, a_n being the part of the features that changes sign
@@ -137,11 +138,11 @@ def choose_flips(features: NDArray[np.float32], channels: NDArray[np.intp]) -> N
     return np.asarray(sign < 0)
 
 
-def average_box(boxes: Boxes, start: NDArray[np.float64]) -> NDArray[np.float64]:
+def average_box(boxes: Boxes, start: Float64) -> Float64:
     """The box (4,) of largest mean IoU with `boxes` (N, 4), all in blocks of their windows."""
     from scipy.optimize import minimize
 
-    def loss(box: NDArray[np.float64]) -> float:
+    def loss(box: Float64) -> float:
         return -float(iou(box, boxes).mean())
 
     best = start if len(boxes) == 0 else np.median(boxes, axis=0)
@@ -150,9 +151,7 @@ def average_box(boxes: Boxes, start: NDArray[np.float64]) -> NDArray[np.float64]
     return best if best[2] > best[0] and best[3] > best[1] else start
 
 
-def in_blocks(
-    boxes: Boxes, windows: Boxes, shape: tuple[int, int], mirrored: NDArray[np.bool_]
-) -> Boxes:
+def in_blocks(boxes: Boxes, windows: Boxes, shape: tuple[int, int], mirrored: Bool) -> Boxes:
     """Boxes in pixels as blocks of their windows; those of mirrored windows are flipped."""
     rows, cols = shape
     corner = np.concatenate([windows[:, :2], windows[:, :2]], axis=1)

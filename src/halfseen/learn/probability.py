@@ -20,8 +20,8 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float64, Int64, UInt8
 from halfseen.compute.blas import one_blas_thread
 from halfseen.data.dataset import Dataset
 from halfseen.detections import Detections, GroundTruth
@@ -43,7 +43,6 @@ from halfseen.suppression import suppress
 
 log = logging.getLogger(__name__)
 
-Floats = NDArray[np.float64]
 
 # About this share of the work on one half is its detector; then detections.
 DETECTOR = 0.8
@@ -68,10 +67,10 @@ class Outcomes:
     weight     (N,) of each
     """
 
-    component: NDArray[np.int64]
-    evidence: Floats
-    right: NDArray[np.bool_]
-    weight: Floats
+    component: Int64
+    evidence: Float64
+    right: Bool
+    weight: Float64
 
     @classmethod
     def stack(cls, parts: Sequence[Outcomes]) -> Outcomes:
@@ -217,15 +216,13 @@ def _detect_one_covered(detector: Detector, label: str, share: float, some: Data
     return keep(detector, pixels)
 
 
-def keep(detector: Detector, image: NDArray[np.uint8]) -> Kept:
+def keep(detector: Detector, image: UInt8) -> Kept:
     """What greedy suppression keeps in an image of a model's candidates."""
     candidates = detector.candidates(image, CalibrationSettings().margin)
     return Kept(candidates[suppress(candidates, "greedy").indices], candidates)
 
 
-def coverable(
-    test: Dataset, label: str, textures: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def coverable(test: Dataset, label: str, textures: int) -> tuple[Int64, Int64]:
     """(N,) the images with whole objects of a class, and (N, textures) others to cover them with.
 
     None where every image shows the class: there is no texture that is not the class.
@@ -280,7 +277,7 @@ def outcomes_of(
     known: Sequence[Kept],
     label: str,
     weight: float,
-    ignored: Sequence[NDArray[np.bool_]] | None = None,
+    ignored: Sequence[Bool] | None = None,
 ) -> Outcomes:
     """The detections that were kept, but for those that are neither right nor wrong.
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Bool
 from halfseen.learn.checkpoint import Saved
 from halfseen.learn.latent import Assignment, Place
 from halfseen.learn.mining import Keys
@@ -60,7 +61,7 @@ class Kept(NamedTuple):
     vector: Vector
     history: list[Round]
     places: list[Place | None]
-    flags: list[NDArray[np.bool_]]
+    flags: list[Bool]
     keys: list[Keys]
 
 

@@ -8,8 +8,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float64, Int64
 from halfseen.compute.map import Workplace, available_cores
 from halfseen.data.dataset import Dataset
 from halfseen.detect.windows import place_boxes
@@ -107,7 +107,7 @@ class TrainingSet:
         drawn = self.mine(partial(self.work.draw, model, count, overlap, seed))
         return Keys.join([mined.keys for mined in drawn])
 
-    def take(self, keys: Keys) -> Iterator[tuple[NDArray[np.int64], Examples]]:
+    def take(self, keys: Keys) -> Iterator[tuple[Int64, Examples]]:
         """The windows of one component that keys name: image by image, and their rows."""
         rows = keys.by_image()
         items = [(self.pictures[int(keys.image[at[0]])], keys[at]) for at in rows]
@@ -161,7 +161,7 @@ class TrainingSet:
             maps.append(np.round(hidden / inside, 4).tolist())
         return maps
 
-    def average_box(self, m: int, assignments: list[Assignment | None]) -> NDArray[np.float64]:
+    def average_box(self, m: int, assignments: list[Assignment | None]) -> Float64:
         """The box that overlaps best with the whole objects assigned to a component."""
         rows, cols = self.shapes[m]
         window = np.array([0.0, 0.0, cols, rows])
@@ -179,9 +179,7 @@ class TrainingSet:
         blocks = in_blocks(np.array(boxes), np.array(windows), (rows, cols), np.array(mirrored))
         return average_box(blocks, window)
 
-    def reassign(
-        self, places: list[Place | None], flags: list[NDArray[np.bool_]]
-    ) -> list[Assignment | None]:
+    def reassign(self, places: list[Place | None], flags: list[Bool]) -> list[Assignment | None]:
         """Assignments from their places and flags; ValueError unless there is one an object."""
         if not len(places) == len(flags) == len(self.objects):
             raise ValueError(f"{len(places)} assignments of {len(self.objects)} objects")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float64, Int64
 from halfseen.errors import ModelError
-
-Floats = NDArray[np.float64]
 
 # What is known of a detection, in the order of the weights: see `refine.probability.evidence`.
 EVIDENCE = ("score", "agreement", "outside", "size", "height")
@@ -55,8 +53,8 @@ class Calibration:
     settings of its evidence
     """
 
-    bias: Floats
-    weights: Floats
+    bias: Float64
+    weights: Float64
     scale: float = 1.0
     settings: CalibrationSettings = field(default_factory=CalibrationSettings)
 
@@ -95,7 +93,7 @@ class Calibration:
                 f"a calibration of {len(self.bias)} components, but the model has {components}"
             )
 
-    def probability(self, component: NDArray[np.int64], evidence: Floats) -> Floats:
+    def probability(self, component: Int64, evidence: Float64) -> Float64:
         """(N,) of detections by these components with this evidence (N, len(EVIDENCE))."""
         odds = self.bias[component] + (self.weights[component] * evidence).sum(1)
         # Neither overflows nor makes equals of what is hopeless.

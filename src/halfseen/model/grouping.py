@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float32
 from halfseen.errors import ModelError
 
 # Of each block: its logit, whether it is outside, the colours of its quarters, its place.
@@ -23,19 +24,19 @@ LARGEST = 100.0
 class Network(NamedTuple):
     """The tensors of a `Grouping` as float32."""
 
-    enter: NDArray[np.float32]
-    enter_bias: NDArray[np.float32]
-    wide: NDArray[np.float32]
-    wide_bias: NDArray[np.float32]
-    pool: NDArray[np.float32]
-    pool_bias: NDArray[np.float32]
-    again: NDArray[np.float32]
-    again_bias: NDArray[np.float32]
-    repool: NDArray[np.float32]
-    repool_bias: NDArray[np.float32]
-    leave: NDArray[np.float32]
-    leave_bias: NDArray[np.float32]
-    gain: NDArray[np.float32]
+    enter: Float32
+    enter_bias: Float32
+    wide: Float32
+    wide_bias: Float32
+    pool: Float32
+    pool_bias: Float32
+    again: Float32
+    again_bias: Float32
+    repool: Float32
+    repool_bias: Float32
+    leave: Float32
+    leave_bias: Float32
+    gain: Float32
 
 
 @dataclass(frozen=True, eq=False)

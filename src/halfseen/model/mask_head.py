@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float32
 from halfseen.errors import ModelError
 from halfseen.model.grouping import Grouping
 
@@ -105,11 +106,11 @@ class MaskHead:
     """
 
     weights: tuple[NDArray[np.float16], ...]
-    bias: tuple[NDArray[np.float32], ...]
+    bias: tuple[Float32, ...]
     alpha: float
     cutoff: tuple[float, ...] = ()
     grouping: Grouping | None = None
-    figure: tuple[NDArray[np.float32], ...] = ()
+    figure: tuple[Float32, ...] = ()
     settings: HiddenSettings = field(default_factory=HiddenSettings)
     figures: FigureSettings = field(default_factory=FigureSettings)
 
@@ -171,9 +172,7 @@ class MaskHead:
         if own != shapes:
             raise ModelError(f"a mask head for components of {own}, but the model has {shapes}")
 
-    def template(
-        self, component: int, mirror: NDArray[np.intp] | None
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def template(self, component: int, mirror: NDArray[np.intp] | None) -> tuple[Float32, Float32]:
         """Weights and bias of a component as float32; of its mirror image if `mirror` is given."""
         weights, bias = self.weights[component].astype(np.float32), self.bias[component]
         if mirror is not None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float32
 from halfseen.errors import ModelError
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings
@@ -31,7 +32,7 @@ class Component:
              (0, 0, cols, rows)
     """
 
-    weights: NDArray[np.float32]
+    weights: Float32
     bias: float
     u: float
     u_t: float

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Int64, UInt8
 from halfseen.compute.map import spread
 from halfseen.detect.view import View
 from halfseen.detections import Block, Detections
@@ -30,8 +30,6 @@ from halfseen.visibility.infer import best_flags
 
 # Larger than what four neighbours can say for a block.
 NEVER = 100.0
-Floats = NDArray[np.float32]
-Bools = NDArray[np.bool_]
 
 
 class FigureGround:
@@ -47,7 +45,7 @@ class FigureGround:
         """The detections, with ground where their visible blocks do not show the object."""
         blocks = list(found.blocks)
 
-        def tell(rows: NDArray[np.int64]) -> None:
+        def tell(rows: Int64) -> None:
             for some, settings, typical in self._alike(found, rows):
                 visible = np.stack([found.visibility[n] for n in some])
                 around = surroundings(
@@ -64,11 +62,11 @@ class FigureGround:
         return replace(found, blocks=tuple(blocks))
 
     def _alike(
-        self, found: Detections, rows: NDArray[np.int64]
-    ) -> list[tuple[list[int], FigureSettings, Floats | None]]:
+        self, found: Detections, rows: Int64
+    ) -> list[tuple[list[int], FigureSettings, Float32 | None]]:
         """Detections of one shape and settings, with the typical figures of each, if known."""
         batches: dict[Any, list[int]] = {}
-        typical: dict[int, Floats] = {}
+        typical: dict[int, Float32] = {}
         for n in rows.tolist():
             head = self._models[int(found.model[n])].head
             assert head is not None
@@ -93,13 +91,13 @@ class Surroundings(NamedTuple):
     place    1 at the box's centre, 0 at its sides and beyond
     """
 
-    colours: Floats
-    known: Bools
-    box: Bools
-    ground: Bools
-    place: Floats
+    colours: Float32
+    known: Bool
+    box: Bool
+    ground: Bool
+    place: Float32
 
-    def some(self, index: NDArray[np.int64] | Bools) -> Surroundings:
+    def some(self, index: Int64 | Bool) -> Surroundings:
         """Those of some of the windows."""
         parts: list[Any] = [part[index] for part in self]
         return Surroundings(*parts)
@@ -117,16 +115,16 @@ class Figures(NamedTuple):
     believed  (N,) whether anything was told apart
     """
 
-    grids: Bools
-    believed: Bools
+    grids: Bool
+    believed: Bool
 
-    def within(self, visible: Bools) -> Bools:
+    def within(self, visible: Bool) -> Bool:
         """The figures; all that is visible where one is not believed."""
         return np.where(self.believed[:, None, None], self.grids, visible)
 
 
 def surroundings(
-    pixels: NDArray[np.uint8],
+    pixels: UInt8,
     windows: Boxes,
     boxes: Boxes,
     shape: tuple[int, ...],
@@ -144,7 +142,7 @@ def surroundings(
 
 
 def cut_figures(
-    around: Surroundings, visible: Bools, typical: Floats | None, settings: FigureSettings
+    around: Surroundings, visible: Bool, typical: Float32 | None, settings: FigureSettings
 ) -> Figures:
     """The figures of windows with visible blocks (N, rows, cols).
 

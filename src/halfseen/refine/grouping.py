@@ -5,21 +5,19 @@ Windows are taken one by one: the result of one does not depend, to the last bit
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32
 from halfseen.model.grouping import INPUTS, Grouping, Network
 from halfseen.model.mask_head import HiddenSettings
-
-Floats = NDArray[np.float32]
 
 
 def group(
     grouping: Grouping,
-    logits: Floats,
-    quarters: Floats,
-    outside: NDArray[np.bool_],
+    logits: Float32,
+    quarters: Float32,
+    outside: Bool,
     settings: HiddenSettings,
-) -> Floats:
+) -> Float32:
     """New logits (N, rows, cols), each decided with those of the whole window.
 
     quarters   (N, 2 rows, 2 cols, 3): Lab colours of the quarters of the blocks
@@ -29,9 +27,7 @@ def group(
     return forward(inputs(logits, quarters, outside, settings), grouping.ready)
 
 
-def inputs(
-    logits: Floats, quarters: Floats, outside: NDArray[np.bool_], settings: HiddenSettings
-) -> Floats:
+def inputs(logits: Float32, quarters: Float32, outside: Bool, settings: HiddenSettings) -> Float32:
     """(N, rows, cols, INPUTS): what the network knows of each block.
 
     Its logit, whether it is outside, how its quarters' colours differ from the window's mean, its
@@ -44,7 +40,7 @@ def inputs(
 
 
 @njit(cache=True, nogil=True)
-def forward(inputs: Floats, net: Network) -> Floats:
+def forward(inputs: Float32, net: Network) -> Float32:
     """(N, rows, cols): the network `net` of `Grouping` on inputs (N, rows, cols, INPUTS)."""
     count, rows, cols = inputs.shape[:3]
     out = np.empty((count, rows, cols), np.float32)
@@ -65,10 +61,10 @@ def forward(inputs: Floats, net: Network) -> Floats:
 
 @njit(cache=True, nogil=True)
 def block_inputs(
-    out: Floats,
-    logits: Floats,
-    quarters: Floats,
-    outside: NDArray[np.bool_],
+    out: Float32,
+    logits: Float32,
+    quarters: Float32,
+    outside: Bool,
     clip: float,
     logit_scale: float,
     colour_scale: float,
@@ -97,7 +93,7 @@ def block_inputs(
 
 
 @njit(cache=True, nogil=True)
-def around(x: Floats, step: int) -> Floats:
+def around(x: Float32, step: int) -> Float32:
     """(rows cols, 9 channels): 3 x 3 blocks of x `step` apart around each; zeros beyond x."""
     rows, cols, channels = x.shape
     out = np.zeros((rows * cols, 9 * channels), np.float32)
@@ -119,7 +115,7 @@ def around(x: Floats, step: int) -> Floats:
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def likeness(x: Floats) -> Floats:
+def likeness(x: Float32) -> Float32:
     """(2 blocks, blocks): how alike the mean colours of blocks are, coarsely; and then finely.
 
     (1 + d^2)^-2 and (1 + d^2)^-8, each row divided by its sum: like exp(-d^2), but cheaper.
@@ -155,7 +151,7 @@ def likeness(x: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def pooled(h: Floats, alike: Floats) -> Floats:
+def pooled(h: Float32, alike: Float32) -> Float32:
     """(blocks, 4 C): h, its means over the blocks alike, and its mean over the window."""
     blocks, channels = h.shape
     out = np.empty((blocks, 4 * channels), np.float32)
@@ -174,7 +170,7 @@ def pooled(h: Floats, alike: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def rectified(x: Floats, bias: Floats) -> Floats:
+def rectified(x: Float32, bias: Float32) -> Float32:
     """max(x + bias, 0), in place."""
     for n in range(len(x)):
         for c in range(len(bias)):

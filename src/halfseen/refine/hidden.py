@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Int64, UInt8
 from halfseen.compute.map import spread
 from halfseen.detect.view import Levels, View
 from halfseen.detect.windows import find_outside
@@ -28,9 +29,6 @@ from halfseen.visibility.infer import best_flags
 # Windows that are worked on at once, so that many candidates do not fill the memory.
 CHUNK = 1024
 
-Floats = NDArray[np.float32]
-Bools = NDArray[np.bool_]
-
 
 class HiddenBlocks:
     """Stage: mark the blocks that are hidden by the mask head of each detection's model.
@@ -49,7 +47,7 @@ class HiddenBlocks:
         """The detections with blocks that are hidden, or visible, by their mask heads."""
         blocks = list(found.blocks)
 
-        def mark(levels: Levels, features: dict[int, Floats], rows: NDArray[np.int64]) -> None:
+        def mark(levels: Levels, features: dict[int, Float32], rows: Int64) -> None:
             for some in self._alike(found, rows):
                 own = [self._heads[m] for m in found.model[some].tolist()]
                 heads = [head for head in own if head is not None]
@@ -69,7 +67,7 @@ class HiddenBlocks:
                     each(partial(mark, levels, features), parts_alike(found, here, self._cores()))
         return found.with_blocks(blocks)
 
-    def _rows(self, found: Detections, levels: Levels) -> NDArray[np.int64]:
+    def _rows(self, found: Detections, levels: Levels) -> Int64:
         """The detections of models with a head that share these levels, checked."""
         rows = []
         for n, m in enumerate(found.model.tolist()):
@@ -85,7 +83,7 @@ class HiddenBlocks:
             raise SettingsError("no window fits into this image: it is too small")
         return np.array(rows, np.int64)
 
-    def _alike(self, found: Detections, rows: NDArray[np.int64]) -> Iterator[list[int]]:
+    def _alike(self, found: Detections, rows: Int64) -> Iterator[list[int]]:
         """Detections that one call can work on: of one shape, one network, one set of settings."""
         batches: dict[Any, list[int]] = {}
         for n in rows.tolist():
@@ -104,8 +102,8 @@ class _Template(NamedTuple):
     bias     (rows, cols) of the head
     """
 
-    weights: Floats
-    bias: Floats
+    weights: Float32
+    bias: Float32
 
 
 class _Head:
@@ -139,7 +137,7 @@ class _Head:
             raise SettingsError("a window of a detection is empty")
 
 
-def parts_alike(found: Detections, rows: NDArray[np.int64], parts: int) -> list[NDArray[np.int64]]:
+def parts_alike(found: Detections, rows: Int64, parts: int) -> list[Int64]:
     """Rows in so many parts, windows of one shape side by side: many cost little more than one."""
     if parts == 1:
         return [rows]
@@ -147,7 +145,7 @@ def parts_alike(found: Detections, rows: NDArray[np.int64], parts: int) -> list[
     return np.array_split(rows[np.lexsort(shapes.T)], parts)
 
 
-def _nearest(levels: Levels, found: Detections, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _nearest(levels: Levels, found: Detections, rows: Int64) -> Int64:
     """The level of each of the rows."""
     shapes = np.array([found.blocks[n].shape for n in rows.tolist()], np.float64).reshape(-1, 2)
     return levels.nearest(found.window[rows], shapes)
@@ -156,10 +154,10 @@ def _nearest(levels: Levels, found: Detections, rows: NDArray[np.int64]) -> NDAr
 def _mark(
     view: View,
     levels: Levels,
-    features: dict[int, Floats],
+    features: dict[int, Float32],
     found: Detections,
     heads: Sequence[_Head],
-) -> NDArray[np.uint8]:
+) -> UInt8:
     """Block grids (N, rows, cols) of detections alike, each with its head."""
     shape = found.blocks[0].shape
     level = _nearest(levels, found, np.arange(len(found)))
@@ -192,12 +190,12 @@ def _mark(
     return as_blocks(visible, outside)
 
 
-def _turn(grids: NDArray[Any], which: NDArray[np.int64]) -> None:
+def _turn(grids: NDArray[Any], which: Int64) -> None:
     """Mirror some of the grids (N, rows, cols, ...) in place."""
     grids[which] = grids[which, :, ::-1]
 
 
-def grouped_logits(head: MaskHead, logits: Floats, quarters: Floats, outside: Bools) -> Floats:
+def grouped_logits(head: MaskHead, logits: Float32, quarters: Float32, outside: Bool) -> Float32:
     """(N, rows, cols): logits of "hidden" after the head's grouping network, if it has one.
 
     quarters   (N, 2 rows, 2 cols, 3): Lab colours of the quarters of the blocks
@@ -208,8 +206,8 @@ def grouped_logits(head: MaskHead, logits: Floats, quarters: Floats, outside: Bo
 
 
 def cut_hidden(
-    logits: Floats, quarters: Floats, outside: Bools, alpha: NDArray[Any], contrast: float
-) -> Bools:
+    logits: Float32, quarters: Float32, outside: Bool, alpha: NDArray[Any], contrast: float
+) -> Bool:
     """(N, rows, cols) True where a block is visible: the minimum of the head's energy.
 
     See `MaskHead` for the energy.

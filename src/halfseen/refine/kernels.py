@@ -2,10 +2,8 @@
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
-Places = NDArray[np.int64]
+from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
 
 # Pixels looked at along each side of a block, or a quarter of one, for its mean colour; even, as a
 # sample in the middle could lie between two pixels.
@@ -27,8 +25,8 @@ _TABLES = _LINEAR.astype(np.float32), _XYZ, _ROOTS.astype(np.float32)
 
 @njit(cache=True, nogil=True, fastmath=True)
 def hidden_logits(
-    features: Floats, top: Places, left: Places, weights: Floats, bias: Floats
-) -> Floats:
+    features: Float32, top: Int64, left: Int64, weights: Float32, bias: Float32
+) -> Float32:
     """(N, rows, cols): bias_i + weights_i . (3 x 3 blocks around block i) of N windows of a level.
 
     `top` and `left` are the windows' first blocks. A neighbour outside the level (H, W, channels)
@@ -60,9 +58,7 @@ def hidden_logits(
 
 
 @njit(cache=True, nogil=True)
-def block_colours(
-    image: NDArray[np.uint8], windows: NDArray[np.float64], rows: int, cols: int
-) -> Floats:
+def block_colours(image: UInt8, windows: Float64, rows: int, cols: int) -> Float32:
     """(N, rows, cols, 3): mean RGB of a grid of pixels in each block of windows (N, 4) in pixels.
 
     Beyond the image, its nearest pixel is taken.
@@ -88,7 +84,7 @@ def block_colours(
 
 
 @njit(cache=True, nogil=True)
-def _samples(low: float, high: float, count: int, size: int) -> Places:
+def _samples(low: float, high: float, count: int, size: int) -> Int64:
     """The pixels sampled along one side of a window, SAMPLES for each of its blocks."""
     unit = (high - low) / count
     out = np.empty(count * SAMPLES, np.int64)
@@ -100,13 +96,13 @@ def _samples(low: float, high: float, count: int, size: int) -> Places:
 
 @njit(cache=True, nogil=True)
 def place_blocks(
-    around: NDArray[np.float64],
-    unit: NDArray[np.float64],
-    boxes: NDArray[np.float64],
+    around: Float64,
+    unit: Float64,
+    boxes: Float64,
     shape: tuple[int, int],
     size: tuple[int, int],
     near: float,
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], Floats]:
+) -> tuple[Bool, Bool, Bool, Float32]:
     """Four arrays (N, rows, cols) of the blocks of N grids: see `figure.Surroundings`.
 
     The grids `around` (N, 4) have blocks with sides `unit` (N, 2), in an image of (height, width)
@@ -138,7 +134,7 @@ def place_blocks(
 @njit(cache=True, nogil=True)
 def _along(
     start: float, unit: float, count: int, first: float, last: float, length: int, near: float
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Bool, Bool, Float64, Float64]:
     """Return four arrays of a row of blocks.
 
     Whether each lies in an image of this length, and near the box's sides; its share between these,
@@ -160,13 +156,13 @@ def _along(
 
 @njit(cache=True, nogil=True, fastmath=True)
 def colour_evidence(
-    colours: Floats,
-    figure: Floats,
-    ground: NDArray[np.bool_],
-    wanted: NDArray[np.bool_],
+    colours: Float32,
+    figure: Float32,
+    ground: Bool,
+    wanted: Bool,
     width: float,
     unseen: float,
-) -> Floats:
+) -> Float32:
     """(N, rows, cols): log of the density of a block's colour in the figure over the ground's.
 
     The densities are means of exp(-d^2 / (2 width^2)) over the other blocks, weighted by `figure`
@@ -223,7 +219,7 @@ def colour_evidence(
 
 
 @njit(cache=True, nogil=True)
-def contrast_edges(colours: Floats, contrast: float) -> tuple[Floats, Floats]:
+def contrast_edges(colours: Float32, contrast: float) -> tuple[Float32, Float32]:
     """Weights of the horizontal and vertical pairs of blocks of Lab colours (N, rows, cols, 3).
 
     exp(-contrast d^2 / mean d^2), d the distance of their colours, and the mean over the window:
@@ -255,13 +251,13 @@ def contrast_edges(colours: Floats, contrast: float) -> tuple[Floats, Floats]:
     return across, down
 
 
-def lab(rgb: Floats) -> Floats:
+def lab(rgb: Float32) -> Float32:
     """CIE Lab (but for the constant of L) of sRGB colours (..., 3) in 0..255."""
     return _lab_colours(rgb.reshape(-1, 3), *_TABLES).reshape(rgb.shape)
 
 
 @njit(cache=True, nogil=True)
-def _lab_colours(rgb: Floats, linear: Floats, xyz: Floats, roots: Floats) -> Floats:
+def _lab_colours(rgb: Float32, linear: Float32, xyz: Float32, roots: Float32) -> Float32:
     """(N, 3): Lab of colours (N, 3) in 0..255, by tables of both powers: see `lab`."""
     out = np.empty(rgb.shape, np.float32)
     light, cube = np.empty(3, np.float32), np.empty(3, np.float32)

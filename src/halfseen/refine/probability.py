@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float64
 from halfseen.detect.view import View
 from halfseen.detections import Detections
 from halfseen.geometry import area, clip, iou
 from halfseen.model.calibration import CalibrationSettings
 from halfseen.model.mixture import Mixture
-
-Floats = NDArray[np.float64]
 
 
 class Probability:
@@ -34,13 +32,13 @@ class Probability:
         return replace(found, probability=known)
 
 
-def probabilities(model: Mixture, found: Detections, candidates: Detections) -> Floats:
+def probabilities(model: Mixture, found: Detections, candidates: Detections) -> Float64:
     """(N,) the probability of each detection of one model, among all its candidates."""
     calibration = model.calibration
     assert calibration is not None
     settings = calibration.settings
 
-    def scaled(values: Floats) -> Floats:
+    def scaled(values: Float64) -> Float64:
         return settings.margin + calibration.scale * (values - settings.margin)
 
     found = replace(found, extra={**found.extra, "response": scaled(responses_of(found))})
@@ -48,12 +46,12 @@ def probabilities(model: Mixture, found: Detections, candidates: Detections) -> 
     return calibration.probability(found.component, evidence(found, candidates, settings))
 
 
-def responses_of(found: Detections) -> Floats:
+def responses_of(found: Detections) -> Float64:
     """(N,) h(x) of detections: their scores before suppression ranked them."""
     return np.asarray(found.extra.get("response", found.score))
 
 
-def evidence(found: Detections, candidates: Detections, settings: CalibrationSettings) -> Floats:
+def evidence(found: Detections, candidates: Detections, settings: CalibrationSettings) -> Float64:
     """(N, 5) of detections of one model, among all its candidates of the image.
 
     score      h(x)
@@ -77,7 +75,7 @@ def evidence(found: Detections, candidates: Detections, settings: CalibrationSet
     )
 
 
-def agreement(found: Detections, candidates: Detections, settings: CalibrationSettings) -> Floats:
+def agreement(found: Detections, candidates: Detections, settings: CalibrationSettings) -> Float64:
     """(N,) how much the candidates agree that there is an object.
 
     It is never below the detection's own score, and rises with it.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from halfseen.arrays import Pixels
 from halfseen.data.dataset import Dataset
-from halfseen.data.image import Pixels
 from halfseen.detections import Detections, GroundTruth
 from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import FALSE, TRUE, Matches, best_overlap

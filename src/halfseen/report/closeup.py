@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from halfseen.data.image import Pixels
+from halfseen.arrays import Pixels
 from halfseen.detections import Detections, GroundTruth
 from halfseen.geometry import Boxes, clip
 from halfseen.report.draw import draw_detections

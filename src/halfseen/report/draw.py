@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64, Int64, Pixels
 from halfseen.data.image import as_image
-from halfseen.detections import Bools, Detections, GroundTruth
+from halfseen.detections import Detections, GroundTruth
 from halfseen.geometry import Boxes
 from halfseen.report import words
 from halfseen.report.palette import GREY, WHITE, Colour, colour
-from halfseen.report.sketch import Pixels, Point, Sketch, unit
+from halfseen.report.sketch import Point, Sketch, unit
 
 TINT = 0.30  # of colour over the blocks of a mask
 DIM = 0.45  # of black over hidden blocks
@@ -30,11 +30,11 @@ class Choice(Protocol):
     """What is drawn of a suppression: what `halfseen.suppress` returns has it."""
 
     @property
-    def indices(self) -> NDArray[np.int64]: ...
+    def indices(self) -> Int64: ...
     @property
-    def rank(self) -> NDArray[np.float64]: ...
+    def rank(self) -> Float64: ...
     @property
-    def excluder(self) -> NDArray[np.int64]: ...
+    def excluder(self) -> Int64: ...
 
 
 def draw_detections(
@@ -91,9 +91,7 @@ def beside(image: Pixels, picture: Pixels) -> Pixels:
     return np.concatenate([image, np.full(shape, 255, np.uint8), picture], axis=axis)
 
 
-def _tint(
-    canvas: NDArray[np.float32], found: Detections, objects: Sequence[tuple[int, Colour]]
-) -> None:
+def _tint(canvas: Float32, found: Detections, objects: Sequence[tuple[int, Colour]]) -> None:
     """The colours of the objects, best first. No pixel is tinted, dimmed or hatched twice.
 
     What hides an object may be an object itself: hatching over what is tinted leaves it bright.
@@ -113,7 +111,7 @@ def _tint(
         hatched[place] |= hidden
 
 
-def _masks(found: Detections, i: int) -> tuple[Place, Bools, Bools]:
+def _masks(found: Detections, i: int) -> tuple[Place, Bool, Bool]:
     """Where an object is drawn, and its pixels there that show it and that are hidden.
 
     That is the part of `full` that lies in the image and the window: of what `full` holds beyond
@@ -126,13 +124,13 @@ def _masks(found: Detections, i: int) -> tuple[Place, Bools, Bools]:
     return place, found.mask(i)[place], ~found.visible_mask(i)[place]
 
 
-def _strokes(found: Detections, place: Place) -> NDArray[np.float64]:
+def _strokes(found: Detections, place: Place) -> Float64:
     """How much of each pixel there is hatched."""
     thin = unit(found.size)
     period = 7 * thin
     rows, columns = (np.arange(side.start, side.stop) for side in place)
     across = (columns + rows[:, None]) % period - period / 2
-    strokes: NDArray[np.float64] = HATCH * np.clip(0.7 * thin + 0.5 - np.abs(across), 0, 1)
+    strokes: Float64 = HATCH * np.clip(0.7 * thin + 0.5 - np.abs(across), 0, 1)
     return strokes
 
 

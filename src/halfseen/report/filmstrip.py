@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from halfseen.arrays import Pixels
 from halfseen.data.files import write_atomically
-from halfseen.data.image import Pixels
 from halfseen.detect.follow import follow
 from halfseen.detections import Detections
 from halfseen.geometry import Boxes, clip

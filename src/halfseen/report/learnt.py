@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from halfseen.arrays import Float64, Pixels
 from halfseen.data.files import write_atomically
 from halfseen.data.image import write_image
 from halfseen.features.descriptor import Descriptor
 from halfseen.model.mixture import Component, Mixture
 from halfseen.report.palette import VERMILION
 from halfseen.report.plots import as_png, line, new_figure, style
-from halfseen.report.sketch import Pixels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +23,7 @@ TILE = 26  # pixels of a block
 GAP = 14  # pixels around a template
 
 
-def oriented_weights(component: Component, descriptor: Descriptor) -> NDArray[np.float64] | None:
+def oriented_weights(component: Component, descriptor: Descriptor) -> Float64 | None:
     """(rows, cols, orientations): the positive weights of each block, by unsigned orientation.
 
     Signed and unsigned channels of `fhog`, and the four cells of a block of `hog`, are added up.
@@ -53,7 +52,7 @@ def draw_template(component: Component, descriptor: Descriptor) -> Pixels:
     return np.repeat((255 * (1 - ink)).astype(np.uint8)[:, :, None], 3, 2)
 
 
-def _strokes(orientations: int) -> NDArray[np.float64]:
+def _strokes(orientations: int) -> Float64:
     """(orientations, TILE, TILE): a line through the middle, at a right angle to each gradient."""
     zoom, side = 4, 4 * TILE
     found = []
@@ -67,9 +66,7 @@ def _strokes(orientations: int) -> NDArray[np.float64]:
     return np.stack(found)
 
 
-def draw_hidden(
-    component: Component, descriptor: Descriptor, hidden: NDArray[np.float64]
-) -> Pixels:
+def draw_hidden(component: Component, descriptor: Descriptor, hidden: Float64) -> Pixels:
     """The template with each block tinted by the share (rows, cols) of positives that hide it."""
     picture = draw_template(component, descriptor).astype(np.float64)
     tint = np.repeat(np.repeat(hidden, TILE, 0), TILE, 1)[:, :, None] * 0.85

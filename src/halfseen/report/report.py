@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
+from halfseen.arrays import Pixels
 from halfseen.data.files import write_atomically
-from halfseen.data.image import Pixels
 from halfseen.errors import HalfseenError
 from halfseen.evaluate.overview import by_fraction, overview, sweep_table, what_is_seen
 from halfseen.evaluate.table import Cell, Table

@@ -7,13 +7,12 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from halfseen.arrays import Float32, Pixels
 from halfseen.geometry import Boxes, intersection
 from halfseen.report.palette import BLACK, Colour, ink
 
-Pixels = NDArray[np.uint8]
 Point = tuple[float, float]
 
 HALO = (*BLACK, 120)  # around lines, so that they show on a ground of their own colour
@@ -111,7 +110,7 @@ class Sketch:
             ((chip[0] + pad - left, chip[1] + pad - 0.22 * self._letters), text, tone)
         )
 
-    def over(self, picture: NDArray[np.float32]) -> Pixels:
+    def over(self, picture: Float32) -> Pixels:
         """The picture (H, W, 3) in 0..255 with the layer on top."""
         base = Image.fromarray(np.clip(np.rint(picture), 0, 255).astype(np.uint8)).convert("RGBA")
         layer = self._layer if self.zoom == 1 else self._layer.reduce(self.zoom)

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from halfseen.detections import Bools, Detections
+from halfseen.arrays import Bool
+from halfseen.detections import Detections
 
 PROBABLE = 0.5
 """The probability from which a detection is strong, and"""
@@ -14,7 +15,7 @@ SCORE = 0.0
 """the score of a model that is not calibrated: the boundary that its training drew."""
 
 
-def strong(found: Detections, least: float | None = None) -> Bools:
+def strong(found: Detections, least: float | None = None) -> Bool:
     """(N,) whether each detection is at least so probable; of uncalibrated models, scores so high.
 
     least  None for PROBABLE and SCORE

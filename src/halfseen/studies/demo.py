@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from halfseen.arrays import Pixels
 from halfseen.data.dataset import Dataset
 from halfseen.data.image import write_image
 from halfseen.data.scenes import CLASSES, render_scenes
@@ -27,7 +28,6 @@ from halfseen.report.draw import draw_detections
 from halfseen.report.files import write_files
 from halfseen.report.filmstrip import Frame, film, plot_film, write_film
 from halfseen.report.learnt import write_pictures
-from halfseen.report.sketch import Pixels
 from halfseen.studies.evaluate import Conditions, Evaluation, Method, evaluate, with_covering
 
 TEST_SEED = 1_000_000  # apart from any seed that a user would choose for training

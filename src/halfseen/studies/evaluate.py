@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from halfseen.arrays import Pixels
 from halfseen.compute.map import map_images
 from halfseen.data.dataset import Dataset
-from halfseen.data.image import Pixels
 from halfseen.detect.detector import SEARCHED
 from halfseen.detections import Detections
 from halfseen.errors import AnnotationError, HalfseenError, SettingsError

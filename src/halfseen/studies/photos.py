@@ -9,22 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float64, Int64, Pixels
 from halfseen.collection.photo import Photo
 from halfseen.collection.result import ImageResult, Record
 from halfseen.compute.memory import MIB, MemoryBudget
 from halfseen.data.files import fit_name
-from halfseen.data.image import (
-    DECODING_BYTES,
-    Pixels,
-    open_image,
-    write_image,
-)
+from halfseen.data.image import DECODING_BYTES, open_image, write_image
 from halfseen.data.limits import LIMITS
 from halfseen.data.records import records
 from halfseen.detect.detector import SEARCHED
-from halfseen.detections import Detections, Floats
+from halfseen.detections import Detections
 from halfseen.errors import HalfseenError, ImageError, SettingsError
 from halfseen.refine.detector import Detector
 from halfseen.report.words import strong
@@ -159,7 +154,7 @@ class PhotoDetector:
                 error = f"{photo}: no picture: {' '.join(str(fault).split())}"
         return ImageResult(photo.name, found, error, suppressed)
 
-    def _reported(self, kept: Detections, by: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _reported(self, kept: Detections, by: Int64) -> Int64:
         """Which detections are reported, in order: those that nothing replaces, best first."""
         passing = by < 0
         if self.settings.threshold is not None:
@@ -186,8 +181,8 @@ class PhotoDetector:
 
 
 def _explanation(
-    choice: Interpretation, reported: NDArray[np.int64], by: NDArray[np.int64], overlap: Floats
-) -> tuple[NDArray[np.int64], Interpretation]:
+    choice: Interpretation, reported: Int64, by: Int64, overlap: Float64
+) -> tuple[Int64, Interpretation]:
     """The candidates that were reported or dropped for what was, and the choice among them alone.
 
     reported     which of the kept ones

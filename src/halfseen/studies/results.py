@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from halfseen.data.dataset import Dataset
-from halfseen.data.formats import Boxes
+from halfseen.data.formats import WhichBoxes
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.evaluate.any_results import Results
@@ -40,7 +40,7 @@ class Question:
     """
 
     by: tuple[str, ...] = ()
-    boxes: Boxes = "whole"
+    boxes: WhichBoxes = "whole"
     resamples: int = RESAMPLES
 
     def __post_init__(self) -> None:
@@ -91,7 +91,9 @@ def evaluate_results(
     )  # fmt: skip
 
 
-def truth_of_class(here: GroundTruth, dataset: Dataset, label: str, boxes: Boxes) -> GroundTruth:
+def truth_of_class(
+    here: GroundTruth, dataset: Dataset, label: str, boxes: WhichBoxes
+) -> GroundTruth:
     """The truth as a class's protocol has it: its neighbours ignored, and the boxes compared.
 
     An image of unknown size gets the smallest that holds its boxes; nothing is cut to it.

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float64, Int64
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.geometry import Boxes
-from halfseen.suppression.interpretation import Floats, Indices, Interpretation
+from halfseen.suppression.interpretation import Interpretation
 from halfseen.suppression.shapes import MEASURES, Shapes, of_boxes
 
 LARGEST = 1e100
@@ -34,7 +35,7 @@ class Candidates:
     logits   whether the scores are logits of probabilities; else they are margins or weights
     """
 
-    score: Floats
+    score: Float64
     label: NDArray[Any]
     content: NDArray[Any]
     visible: Shapes
@@ -55,11 +56,11 @@ class Candidates:
         return len(self.score)
 
     @cached_property
-    def order(self) -> Indices:
+    def order(self) -> Int64:
         """All candidates by falling score; equal ones by their content."""
         return best_first(self.score, self.content)
 
-    def by_label(self, order: Indices) -> Iterator[Indices]:
+    def by_label(self, order: Int64) -> Iterator[Int64]:
         """Yield the members of `order` that share a label, one label after another, in order."""
         label = self.label[order]
         if (label == label[:1]).all():
@@ -85,7 +86,7 @@ class Candidates:
             )
 
     def interpret(
-        self, method: Any, kept: Indices, rank: Floats, excluder: Indices, overlap: Floats
+        self, method: Any, kept: Int64, rank: Float64, excluder: Int64, overlap: Float64
     ) -> Interpretation:
         """The kept candidates sorted by their `rank` (N,), equal ones as in `order`."""
         place = np.empty(len(self), dtype=np.int64)
@@ -104,7 +105,7 @@ def boxes_of(found: Detections) -> Candidates:
     return Candidates(found.score, found.label, content, shapes, shapes, found.full, box)
 
 
-def best_first(score: Floats, content: NDArray[Any]) -> Indices:
+def best_first(score: Float64, content: NDArray[Any]) -> Int64:
     """Indices by falling score; equal scores by the rows of `content`, not by their place.
 
     So the order of the input cannot change the result, but for detections alike in every respect.

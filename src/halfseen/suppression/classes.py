@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from halfseen.arrays import Float64, Int64
 from halfseen.detections import Block, Detections
 from halfseen.suppression.candidates import Candidates
-from halfseen.suppression.interpretation import Floats, Indices
 from halfseen.suppression.scene import blocks_of
 
 SHARE = 0.5
@@ -17,7 +17,7 @@ GRID = 100
 """Blocks across an image, about, on which regions are compared."""
 
 
-def one_class(found: Detections, share: float = SHARE) -> tuple[Indices, Floats]:
+def one_class(found: Detections, share: float = SHARE) -> tuple[Int64, Float64]:
     """For each detection the one of another class that replaces it, -1 for none, and their IoU.
 
     Detections are taken by falling probability. One is replaced if one that was kept before, of

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from halfseen.arrays import Float64, Int64
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.suppression.candidates import Candidates
-from halfseen.suppression.interpretation import Floats, Indices, Interpretation
+from halfseen.suppression.interpretation import Interpretation
 from halfseen.suppression.method import Method, check_choice, choice, number
 from halfseen.suppression.scene import blocks_of
 from halfseen.suppression.scores import as_logit, as_probability
@@ -98,7 +99,7 @@ class Covering(Method):
         given = {name: value for name, value in settings.items() if name != "energy"}
         return super().make({**ENERGIES[energy], **given})
 
-    def values(self, score: Floats) -> Floats:
+    def values(self, score: Float64) -> Float64:
         """G of each candidate on the blocks that it covers."""
         if self.value == "score":
             return score - self.threshold
@@ -145,9 +146,7 @@ class Covering(Method):
         result = candidates.interpret(self, np.concatenate(kept), rank, excluder, overlap)
         return replace(result, energy=energy, bound=bound, optimal=optimal)
 
-    def _solve(
-        self, candidates: Candidates, own: Indices
-    ) -> tuple[Shapes, Solution, Indices, Floats]:
+    def _solve(self, candidates: Candidates, own: Int64) -> tuple[Shapes, Solution, Int64, Float64]:
         """Find the best set of the candidates `own`.
 
         Returns what they cover, the solution, and for each of them the place among the chosen ones
@@ -178,13 +177,13 @@ class Covering(Method):
         kept = np.flatnonzero(solution.chosen)
         return covered, solution, *strongest(compared, kept, measure)
 
-    def _lowered(self, score: Floats, part: Floats, logits: bool) -> Floats:
+    def _lowered(self, score: Float64, part: Float64, logits: bool) -> Float64:
         """Scores of which `part` is left: of s - t, or of the probability."""
         if logits:
             return as_logit(as_probability(score) * part, "probability")
         return self.threshold + (score - self.threshold) * part
 
-    def _support(self, score: Floats, kept: Floats, who: Indices, overlap: Floats) -> Floats:
+    def _support(self, score: Float64, kept: Float64, who: Int64, overlap: Float64) -> Float64:
         """What the candidates that agree with each kept one add to its rank; at least 0."""
         agree = overlap >= AGREES
         score, who, overlap = score[agree], who[agree], overlap[agree]

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float64, Int64
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 
-Indices = NDArray[np.int64]
-Floats = NDArray[np.float64]
 EMPTY = -2
 """In place of an excluder: a candidate without area."""
 
@@ -54,12 +52,12 @@ class Interpretation:
     overlap   (N,) the overlap with it
     """
 
-    indices: Indices
-    rank: Floats
+    indices: Int64
+    rank: Float64
     method: str
     settings: Mapping[str, Any]
-    excluder: Indices
-    overlap: Floats
+    excluder: Int64
+    overlap: Float64
     energy: float | None = None
     bound: float | None = None
     optimal: bool = False
@@ -75,7 +73,7 @@ class Interpretation:
         return text + ")"
 
     @property
-    def kept(self) -> NDArray[np.bool_]:
+    def kept(self) -> Bool:
         """(N,) whether each detection of the input remains."""
         mask = np.zeros(len(self.excluder), dtype=bool)
         mask[self.indices] = True

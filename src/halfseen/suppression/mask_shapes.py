@@ -6,17 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Int64
 from halfseen.data.rle import Runs, mask_runs, read_runs
 from halfseen.errors import AnnotationError, SettingsError
 from halfseen.geometry import Boxes
 from halfseen.suppression.shapes import Shapes, of_rects, of_runs
 
-Bools = NDArray[np.bool_]
 
-
-def shapes_of_masks(masks: Iterable[Any], images: NDArray[np.int64]) -> Shapes:
+def shapes_of_masks(masks: Iterable[Any], images: Int64) -> Shapes:
     """The regions of masks, read one by one; those of one image must be of one size."""
     count = len(images)
     sizes: dict[int, tuple[int, int]] = {}
@@ -69,7 +67,7 @@ def _as_runs(given: Any, number: int) -> Runs:
     return mask_runs(as_flags(given, number))
 
 
-def as_flags(given: Any, number: int) -> Bools:
+def as_flags(given: Any, number: int) -> Bool:
     """A (height, width) bool array from one, or from numbers that are 0 and 1, or 0 and 255."""
     flags = np.asarray(given)
     if flags.ndim != 2 or flags.size == 0 or flags.dtype.kind not in "biuf":
@@ -79,7 +77,7 @@ def as_flags(given: Any, number: int) -> Bools:
         )
     if flags.dtype == bool:
         return flags
-    mask: Bools = flags != 0
+    mask: Bool = flags != 0
     top = flags.max()
     if top not in (0, 1, 255) or (mask & (flags != top)).any():
         other = flags[mask & (flags != (top if top in (1, 255) else 1))][0]

@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from halfseen.arrays import Float64
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.geometry import Boxes
 from halfseen.suppression.candidates import Candidates
-from halfseen.suppression.interpretation import Floats, Interpretation
+from halfseen.suppression.interpretation import Interpretation
 from halfseen.suppression.method import Method, number
 
 STEPS = 100
@@ -92,7 +93,7 @@ class MeanShift(Method):
             rank[own[leader]] = self.threshold + density[leader]
         return candidates.interpret(self, np.concatenate(kept), rank, excluder, overlap)
 
-    def _points(self, full: Boxes) -> tuple[Floats, Floats]:
+    def _points(self, full: Boxes) -> tuple[Float64, Float64]:
         """(N, 3) centre and log scale, and their standard deviations."""
         sides = np.maximum(full[:, 2:] - full[:, :2], 1e-9)
         points = np.column_stack([(full[:, :2] + full[:, 2:]) / 2, np.log(sides.prod(axis=1)) / 2])

@@ -3,13 +3,13 @@
 import numpy as np
 from numba import njit
 
-from halfseen.suppression.overlap_kernels import Floats
+from halfseen.arrays import Float64
 
 
 @njit(cache=True, nogil=True)
 def climb(
-    points: Floats, deviation: Floats, weight: Floats, steps: int, still: float, most: float
-) -> tuple[Floats, Floats, bool]:
+    points: Float64, deviation: Float64, weight: Float64, steps: int, still: float, most: float
+) -> tuple[Float64, Float64, bool]:
     """The mode above each point and its density, in which a lone point has its own weight.
 
     points and deviation are (N, D); a point stops when it moves by less than `still` deviations.
@@ -47,7 +47,7 @@ def climb(
 
 
 @njit(cache=True, nogil=True)
-def _kernel(at: Floats, point: Floats, deviation: Floats) -> float:
+def _kernel(at: Float64, point: Float64, deviation: Float64) -> float:
     """exp(-D^2 / 2), D the distance in the point's own deviations."""
     distance = 0.0
     for d in range(len(at)):

@@ -9,20 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from halfseen.arrays import Float64, Int64
 from halfseen.errors import SettingsError
 from halfseen.geometry import Boxes
 from halfseen.suppression.candidates import Candidates
-from halfseen.suppression.interpretation import EMPTY, Indices, Interpretation
+from halfseen.suppression.interpretation import EMPTY, Interpretation
 from halfseen.suppression.mask_shapes import shapes_of_grids, shapes_of_masks
 from halfseen.suppression.method import METHODS, Method, check_choice, check_number
-from halfseen.suppression.scores import (
-    LOWEST,
-    SCALES,
-    Floats,
-    as_logit,
-    as_probability,
-    check_scores,
-)
+from halfseen.suppression.scores import LOWEST, SCALES, as_logit, as_probability, check_scores
 from halfseen.suppression.shapes import Shapes, of_boxes
 
 FARTHEST = 1e12
@@ -103,10 +97,10 @@ def suppress_boxes(
 
 
 def _suppress(
-    score: Floats,
+    score: Float64,
     visible: Shapes,
     full: Boxes | None,
-    named: tuple[Labels | None, Indices],
+    named: tuple[Labels | None, Int64],
     method: str,
     settings: dict[str, Any],
 ) -> Interpretation:
@@ -129,8 +123,8 @@ def _suppress(
 
 
 def _scaled(
-    score: Floats, scale: str, kind: type[Method], settings: dict[str, Any]
-) -> tuple[Floats, dict[str, Any]]:
+    score: Float64, scale: str, kind: type[Method], settings: dict[str, Any]
+) -> tuple[Float64, dict[str, Any]]:
     """The scores that a method computes with, and its settings with defaults for them."""
     settings.setdefault("measure", "iou")
     if kind.domain == "order":
@@ -167,7 +161,7 @@ def _on_scale(kept: Interpretation, scale: str, kind: type[Method]) -> Interpret
     return kept
 
 
-def _among(kept: Interpretation, members: Indices, count: int) -> Interpretation:
+def _among(kept: Interpretation, members: Int64, count: int) -> Interpretation:
     """An interpretation of some of `count` candidates as one of all; the others are empty."""
     excluder, overlap = np.full(count, EMPTY, dtype=np.int64), np.zeros(count)
     by = kept.excluder
@@ -176,7 +170,7 @@ def _among(kept: Interpretation, members: Indices, count: int) -> Interpretation
     return replace(kept, indices=members[kept.indices], excluder=excluder, overlap=overlap)
 
 
-def _content(shapes: Shapes, full: Boxes) -> Floats:
+def _content(shapes: Shapes, full: Boxes) -> Float64:
     """(N, 11) what tells candidates of equal score apart."""
     region = np.repeat(np.arange(len(full)), np.diff(shapes.start))
     ends = shapes.first, shapes.last
@@ -188,7 +182,7 @@ def _scale(settings: dict[str, Any]) -> str:
     return check_choice("scale", settings.get("scale", "probability"), SCALES)
 
 
-def _codes(name: str, labels: Labels | None, count: int) -> Indices:
+def _codes(name: str, labels: Labels | None, count: int) -> Int64:
     """(N,) a whole number for each different label."""
     if labels is None:
         return np.zeros(count, dtype=np.int64)
@@ -203,7 +197,7 @@ def _codes(name: str, labels: Labels | None, count: int) -> Indices:
         raise SettingsError(f"{name} must be words or numbers, found {values[0]!r:.80}") from None
 
 
-def _groups(code: Indices, named: tuple[Labels | None, Indices], groups: Any) -> Indices:
+def _groups(code: Int64, named: tuple[Labels | None, Int64], groups: Any) -> Int64:
     """(N,) numbers: candidates of different ones never exclude each other."""
     labels, image = named
     if isinstance(groups, str):

@@ -7,12 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float64, Int64
 from halfseen.suppression.shapes import Shapes
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 IOU, SMALLER, LOWER = 0, 1, 2
 """Places in `MEASURES`."""
@@ -28,21 +25,21 @@ TINY = np.finfo(np.float64).tiny
 class Graph(NamedTuple):
     """Pairs of candidates: k is paired with other[start[k]:start[k + 1]], ascending."""
 
-    start: Ints
-    other: Ints
+    start: Int64
+    other: Int64
 
 
 class Grid(NamedTuple):
     """Lists of regions by cell; `head` and `following` are linked lists of entries of `item`."""
 
-    origin: Floats
-    scale: Floats
-    sides: Ints
-    head: Ints
-    following: Ints
-    item: Ints
-    used: Ints
-    stamp: Ints
+    origin: Float64
+    scale: Float64
+    sides: Int64
+    head: Int64
+    following: Int64
+    item: Int64
+    used: Int64
+    stamp: Int64
 
 
 @njit(cache=True, nogil=True)
@@ -89,7 +86,7 @@ def _shared_runs(s: Shapes, k: int, n: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _skip(last: Ints, i: int, stop: int, begin: int) -> int:
+def _skip(last: Int64, i: int, stop: int, begin: int) -> int:
     """The first run from i on that ends after `begin`."""
     while i < stop:
         middle = (i + stop) // 2
@@ -133,7 +130,7 @@ def _may_exceed(s: Shapes, measure: int, k: int, n: int, limit: float) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def overlaps_with(s: Shapes, measure: int, k: int, others: Ints) -> Floats:
+def overlaps_with(s: Shapes, measure: int, k: int, others: Int64) -> Float64:
     """The overlap of k with each of the others, which are ranked lower."""
     result = np.empty(len(others))
     for i in range(len(others)):
@@ -142,7 +139,7 @@ def overlaps_with(s: Shapes, measure: int, k: int, others: Ints) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def make_grid(box: Floats, members: Ints) -> Grid:
+def make_grid(box: Float64, members: Int64) -> Grid:
     """An empty grid for regions with these boxes: cells about as large as they are on average."""
     count = len(members)
     low, high = np.full(2, np.inf if count else 0.0), np.full(2, -np.inf)
@@ -183,7 +180,7 @@ def _cell(at: float, low: float, scale: float, side: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def insert(grid: Grid, box: Floats, item: int) -> None:
+def insert(grid: Grid, box: Float64, item: int) -> None:
     """Lists `item` in every cell that its box touches."""
     x1, x2 = _cells(grid, box, 0)
     y1, y2 = _cells(grid, box, 1)
@@ -196,13 +193,13 @@ def insert(grid: Grid, box: Floats, item: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _cells(grid: Grid, box: Floats, d: int) -> tuple[int, int]:
+def _cells(grid: Grid, box: Float64, d: int) -> tuple[int, int]:
     low, scale, side = grid.origin[d], grid.scale[d], grid.sides[d]
     return _cell(box[d], low, scale, side), _cell(box[d + 2], low, scale, side)
 
 
 @njit(cache=True, nogil=True)
-def near(grid: Grid, box: Floats, stamp: int, found: Ints) -> int:
+def near(grid: Grid, box: Float64, stamp: int, found: Int64) -> int:
     """Writes the items in the cells that a box touches to `found`, each once; their number.
 
     stamp: another number at every call.
@@ -225,8 +222,8 @@ def near(grid: Grid, box: Floats, stamp: int, found: Ints) -> int:
 
 @njit(cache=True, nogil=True)
 def choose_greedily(
-    s: Shapes, order: Ints, measure: int, limit: float
-) -> tuple[Ints, Ints, Floats]:
+    s: Shapes, order: Int64, measure: int, limit: float
+) -> tuple[Int64, Int64, Float64]:
     """Takes regions in order, unless one taken before overlaps them by more than `limit`.
 
     The taken ones, in order; for each of `order` the first that excludes it, or -1; the overlap.
@@ -248,7 +245,7 @@ def choose_greedily(
 
 
 @njit(cache=True, nogil=True)
-def first_above(s: Shapes, kept: Ints, others: Ints, measure: int, limit: float) -> Ints:
+def first_above(s: Shapes, kept: Int64, others: Int64, measure: int, limit: float) -> Int64:
     """For each of `others` the first of `kept` that overlaps it by more than `limit`, or -1."""
     grid = make_grid(s.box, kept)
     found, result = np.empty(len(kept), np.int64), np.full(len(others), -1)
@@ -263,7 +260,7 @@ def first_above(s: Shapes, kept: Ints, others: Ints, measure: int, limit: float)
 
 @njit(cache=True, nogil=True)
 def _first_above(
-    s: Shapes, grid: Grid, kept: Ints, n: int, measure: int, limit: float, stamp: int, found: Ints
+    s: Shapes, grid: Grid, kept: Int64, n: int, measure: int, limit: float, stamp: int, found: Int64
 ) -> tuple[int, float]:
     """The place in `kept` of the first that overlaps n by more than `limit`, or its length."""
     first, overlap = len(kept), 0.0
@@ -276,7 +273,7 @@ def _first_above(
 
 
 @njit(cache=True, nogil=True)
-def strongest(s: Shapes, kept: Ints, measure: int) -> tuple[Ints, Floats]:
+def strongest(s: Shapes, kept: Int64, measure: int) -> tuple[Int64, Float64]:
     """For every region the place in `kept` of the one that it overlaps most, and how much.
 
     The first of equals; -1 where nothing is shared.
@@ -295,7 +292,7 @@ def strongest(s: Shapes, kept: Ints, measure: int) -> tuple[Ints, Floats]:
 
 
 @njit(cache=True, nogil=True)
-def find_pairs(s: Shapes, measure: int, limit: float) -> tuple[Ints, Ints]:
+def find_pairs(s: Shapes, measure: int, limit: float) -> tuple[Int64, Int64]:
     """The `Graph` of regions that overlap by more than `limit`; regions are sorted, best first.
 
     Of more than MOST_PAIRS pairs it returns an empty `start`.
@@ -334,7 +331,7 @@ def find_pairs(s: Shapes, measure: int, limit: float) -> tuple[Ints, Ints]:
 
 
 @njit(cache=True, nogil=True)
-def doubled(array: Ints) -> Ints:
+def doubled(array: Int64) -> Int64:
     """A copy with room for twice as many."""
     wider = np.empty(2 * len(array), np.int64)
     for i in range(len(array)):

@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float64
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.suppression.candidates import Candidates
-from halfseen.suppression.shapes import Floats, of_runs
+from halfseen.suppression.shapes import of_runs
 
 MOST_BLOCKS = 2**28
 """Scene blocks in all windows together: more take longer than anybody would wait."""
@@ -55,5 +56,5 @@ def blocks_of(found: Detections, block: float = 8.0, *, whole: bool = False) -> 
     return Candidates(found.score, found.label, content, visible, everything, found.full, box)
 
 
-def _as_words(numbers: Floats) -> NDArray[np.uint64]:
+def _as_words(numbers: Float64) -> NDArray[np.uint64]:
     return np.ascontiguousarray(numbers).view(np.uint64)

@@ -4,15 +4,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from halfseen.suppression.overlap_kernels import Floats, Ints, doubled
+from halfseen.arrays import Bool, Float64, Int64
+from halfseen.suppression.overlap_kernels import doubled
 
-Bools = NDArray[np.bool_]
 PRIME = np.uint64(1099511628211)
 """Of the FNV hash."""
 
 
 @njit(cache=True, nogil=True)
-def place_windows(window: Floats, pitch: float, height: float, width: float) -> Ints:
+def place_windows(window: Float64, pitch: float, height: float, width: float) -> Int64:
     """(N, 4) left, top, right, bottom: the scene blocks whose centres lie in each window.
 
     The scene has as many blocks along a side as fit into it, rounded, and at least one. An empty
@@ -38,8 +38,8 @@ def place_windows(window: Floats, pitch: float, height: float, width: float) -> 
 
 @njit(cache=True, nogil=True)
 def rasterise(
-    window: Floats, flags: Bools, shape: Ints, places: Ints, pitch: float
-) -> tuple[Ints, Ints, Ints, Floats, NDArray[np.uint64]]:
+    window: Float64, flags: Bool, shape: Int64, places: Int64, pitch: float
+) -> tuple[Int64, Int64, Int64, Float64, NDArray[np.uint64]]:
     """Runs of the scene blocks that are visible in every window: first, last, start, area, digest.
 
     area    (N,) blocks of each window that are visible
@@ -89,7 +89,7 @@ def rasterise(
 
 
 @njit(cache=True, nogil=True)
-def rects_of_flags(flags: Bools, window: Floats) -> Floats:
+def rects_of_flags(flags: Bool, window: Float64) -> Float64:
     """The rectangles of the True blocks of a grid that spans a window.
 
     A rectangle is a run of a row; equal runs in rows below each other are one rectangle.

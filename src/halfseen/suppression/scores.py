@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float64
 from halfseen.errors import SettingsError
-
-Floats = NDArray[np.float64]
 
 SCALES = ("probability", "logit", "margin")
 FAINTEST = 1e-12
@@ -23,7 +21,7 @@ LOWEST = -30.0
 """A logit below that of any probability."""
 
 
-def check_scores(scores: Any, scale: str) -> Floats:
+def check_scores(scores: Any, scale: str) -> Float64:
     """(N,) finite scores on a scale, or SettingsError."""
     try:
         score = np.asarray(scores, dtype=np.float64)
@@ -41,7 +39,7 @@ def check_scores(scores: Any, scale: str) -> Floats:
     return score
 
 
-def as_logit(score: Floats, scale: str) -> Floats:
+def as_logit(score: Float64, scale: str) -> Float64:
     """Probabilities or logits as logits within the range of a float."""
     if scale == "probability":
         near = np.clip(score, FAINTEST, 1 - FAINTEST)
@@ -50,6 +48,6 @@ def as_logit(score: Floats, scale: str) -> Floats:
     return np.clip(score, -most, most)
 
 
-def as_probability(logit: Floats) -> Floats:
+def as_probability(logit: Float64) -> Float64:
     """1 / (1 + exp(-logit))."""
     return 1 / (1 + np.exp(-logit))

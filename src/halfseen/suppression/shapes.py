@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Float64, Int64
 from halfseen.geometry import Boxes, area
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 MEASURES = ("iou", "smaller", "lower")
 """Shared area over that of either, of the smaller, or of the lower-ranked region."""
@@ -29,13 +26,13 @@ class Shapes(NamedTuple):
 
     runs: bool
     box: Boxes
-    area: Floats
-    start: Indices
+    area: Float64
+    start: Int64
     rect: Boxes
-    first: Indices
-    last: Indices
+    first: Int64
+    last: Int64
 
-    def take(self, chosen: Indices) -> Shapes:
+    def take(self, chosen: Int64) -> Shapes:
         """Some of the regions."""
         count = np.diff(self.start)[chosen]
         start = np.concatenate([[0], np.cumsum(count)])
@@ -52,23 +49,23 @@ def of_boxes(boxes: Boxes) -> Shapes:
     return Shapes(False, box, area(box), np.arange(len(box) + 1), box, none, none)
 
 
-def of_rects(rects: Boxes, start: Indices) -> Shapes:
+def of_rects(rects: Boxes, start: Int64) -> Shapes:
     """Region k is the union of the disjoint rectangles rects[start[k]:start[k + 1]]."""
     none = np.zeros(0, np.int64)
     return Shapes(False, _bounds(rects, start), _sums(area(rects), start), start, rects, none, none)
 
 
-def of_runs(box: Boxes, first: Indices, last: Indices, start: Indices, area: Floats) -> Shapes:
+def of_runs(box: Boxes, first: Int64, last: Int64, start: Int64, area: Float64) -> Shapes:
     """Region k is the union of the runs [first, last) from start[k] to start[k + 1]."""
     return Shapes(True, box, area, start, np.zeros((0, 4)), first, last)
 
 
-def _sums(values: Floats, start: Indices) -> Floats:
+def _sums(values: Float64, start: Int64) -> Float64:
     region = np.repeat(np.arange(len(start) - 1), np.diff(start))
     return np.asarray(np.bincount(region, values, len(start) - 1), dtype=np.float64)
 
 
-def _bounds(rects: Boxes, start: Indices) -> Boxes:
+def _bounds(rects: Boxes, start: Int64) -> Boxes:
     """The box around each union; zeros around an empty one."""
     box = np.zeros((len(start) - 1, 4))
     some = np.flatnonzero(np.diff(start))

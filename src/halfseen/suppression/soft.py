@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from halfseen.arrays import Float64
 from halfseen.suppression.candidates import Candidates
-from halfseen.suppression.interpretation import Floats, Interpretation
+from halfseen.suppression.interpretation import Interpretation
 from halfseen.suppression.method import Method, choice, number
 from halfseen.suppression.shapes import MEASURES
 
@@ -34,7 +35,7 @@ class Soft(Method):
     name = "soft"
     domain = "weight"
 
-    def factor(self, overlap: Floats) -> Floats:
+    def factor(self, overlap: Float64) -> Float64:
         """The factor by which an overlap lowers a score."""
         if self.decay == "gaussian":
             return np.exp(-(overlap**2) / self.sigma)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from halfseen.arrays import Int64
 from halfseen.suppression.candidates import Candidates
 from halfseen.suppression.greedy import Greedy
-from halfseen.suppression.interpretation import Indices, Interpretation
+from halfseen.suppression.interpretation import Interpretation
 from halfseen.suppression.method import Method, choice, number
 from halfseen.suppression.shapes import MEASURES
 
@@ -65,7 +66,7 @@ class Voting(Method):
             kept, indices=kept.indices[best], rank=rank[best], method="voting", settings=vars(self)
         )
 
-    def _elect(self, candidates: Candidates, kept: Interpretation) -> Indices:
+    def _elect(self, candidates: Candidates, kept: Interpretation) -> Int64:
         """(N,) the kept detection that each dropped one votes for; -1 for the kept ones."""
         from halfseen.suppression.overlap_kernels import IOU, first_above
 

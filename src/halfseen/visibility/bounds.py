@@ -5,11 +5,10 @@ Arguments and units are those of `solve_grids`: no bound is below the score that
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64, Int64
 from halfseen.visibility.problem import Problem
 
-Floats = NDArray[np.float32]
 # Sums in any order, but a NaN stays one.
 LOOSE = {"reassoc", "nsz", "contract"}
 # Windows that the chains are solved for at once: vectors of 16 at the least, few enough for the
@@ -19,10 +18,10 @@ VECTOR, LANES = 16, 64
 
 @njit(cache=True, nogil=True)
 def block_bounds(
-    responses: NDArray[np.float32],
-    u: NDArray[np.float64],
-    hidden: NDArray[np.bool_],
-    bounds: NDArray[np.float32],
+    responses: Float32,
+    u: Float64,
+    hidden: Bool,
+    bounds: Float32,
 ) -> None:
     """Eqn 3 without b: every block takes the better of its response and u, with no Ising prior."""
     count, rows, cols = responses.shape
@@ -39,7 +38,7 @@ def block_bounds(
 
 
 @njit(cache=True, nogil=True)
-def chain_bounds(problem: Problem, above: float, passes: int, bounds: NDArray[np.float32]) -> None:
+def chain_bounds(problem: Problem, above: float, passes: int, bounds: Float32) -> None:
     """Each unary is split between the chain of its row and that of its column, solved exactly.
 
     The two may disagree about a block, so their sum is at least the score. Sequential
@@ -69,7 +68,7 @@ def chain_bounds(problem: Problem, above: float, passes: int, bounds: NDArray[np
 
 
 @njit(cache=True, nogil=True)
-def _empty_tile(rows: int, cols: int, lanes: int) -> tuple[Floats, Floats, Floats]:
+def _empty_tile(rows: int, cols: int, lanes: int) -> tuple[Float32, Float32, Float32]:
     """gain, left and up of some windows, (blocks + cols, lanes) each.
 
     gain is response - u, 0 for padded blocks. left and up are *twice* the weights of the edges to
@@ -82,7 +81,7 @@ def _empty_tile(rows: int, cols: int, lanes: int) -> tuple[Floats, Floats, Float
 
 @njit(cache=True, nogil=True)
 def _load_tile(
-    start: int, problem: Problem, tile: tuple[Floats, Floats, Floats], known: NDArray[np.int64]
+    start: int, problem: Problem, tile: tuple[Float32, Float32, Float32], known: Int64
 ) -> None:
     """Fill the tile with the windows from `start` on; `known` (lanes,) is their blocks inside."""
     responses, u, alpha, hidden, horizontal, vertical = problem
@@ -107,7 +106,12 @@ def _load_tile(
 
 @njit(cache=True, nogil=True, fastmath=LOOSE, inline="always")
 def _pass_on(
-    total: Floats, edge: np.uintp, received: Floats, weight: Floats, sent: Floats, certain: Floats
+    total: Float32,
+    edge: np.uintp,
+    received: Float32,
+    weight: Float32,
+    sent: Float32,
+    certain: Float32,
 ) -> None:
     """Send a message over an edge, cut to its weight; the excess is added to `certain`."""
     for k in range(len(total)):
@@ -120,7 +124,11 @@ def _pass_on(
 
 @njit(cache=True, nogil=True, fastmath=LOOSE)
 def pass_tile(
-    tile: tuple[Floats, Floats, Floats], messages: Floats, forward: bool, cols: int, best: Floats
+    tile: tuple[Float32, Float32, Float32],
+    messages: Float32,
+    forward: bool,
+    cols: int,
+    best: Float32,
 ) -> None:
     """One pass over the blocks of a tile, from the first to the last or back.
 
@@ -170,11 +178,11 @@ def pass_tile(
 
 @njit(cache=True, nogil=True)
 def _remove_padded(
-    hidden: NDArray[np.bool_],
+    hidden: Bool,
     k: int,
-    gain: NDArray[np.float32],
-    left: NDArray[np.float32],
-    up: NDArray[np.float32],
+    gain: Float32,
+    left: Float32,
+    up: Float32,
 ) -> int:
     """Takes a window's padded blocks out of its chains; returns how many there are."""
     rows, cols = hidden.shape

@@ -14,13 +14,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from halfseen.arrays import Bool, Float32, Float64
 from halfseen.errors import SettingsError
 from halfseen.visibility.bounds import chain_bounds
 from halfseen.visibility.maxflow import DOWN, LEFT, RIGHT, UP, cut_grid, margin_words, source_side
 from halfseen.visibility.problem import Problem
 
 Pairs = tuple[ArrayLike, ArrayLike]
-Floats = NDArray[np.float32]
 
 
 def infer_visibility(
@@ -29,7 +29,7 @@ def infer_visibility(
     alpha: float,
     hidden: ArrayLike | None = None,
     edges: Pairs | None = None,
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+) -> tuple[Float32, Bool]:
     """Scores (N,) float32 and flags (N, rows, cols) of N windows.
 
     Maximises over the flags v, exactly,
@@ -62,7 +62,7 @@ def chain_bound(
     *,
     passes: int = 1,
     above: float = -np.inf,
-) -> NDArray[np.float32]:
+) -> Float32:
     """(N,) float32: at least the score that `infer_visibility` gives, at a fraction of its cost.
 
     Each unary is split between the chain of its row and that of its column, and each chain solved
@@ -80,15 +80,13 @@ def chain_bound(
     return bounds
 
 
-def trusted(grids: Floats, u: float, alpha: float, hidden: NDArray[np.bool_]) -> Problem:
+def trusted(grids: Float32, u: float, alpha: float, hidden: Bool) -> Problem:
     """A problem without contrast whose parts need no check: for many calls with few windows."""
     none = np.zeros((0, *grids.shape[1:]), np.float32)
     return Problem(grids, np.full(len(grids), u), alpha, hidden, none[:, :, 1:], none[:, 1:])
 
 
-def best_flags(
-    unary: Floats, alpha: float, hidden: NDArray[np.bool_], edges: tuple[Floats, Floats]
-) -> NDArray[np.bool_]:
+def best_flags(unary: Float32, alpha: float, hidden: Bool, edges: tuple[Float32, Float32]) -> Bool:
     """The flags of `infer_visibility` with u = 0, for parts that need no check, with contrast."""
     whole = np.ascontiguousarray
     none = np.zeros(len(unary))
@@ -100,7 +98,7 @@ def best_flags(
     return flags
 
 
-def solve(problem: Problem) -> tuple[Floats, NDArray[np.bool_]]:
+def solve(problem: Problem) -> tuple[Float32, Bool]:
     """Scores and flags, as `infer_visibility` gives them."""
     scores = np.empty(len(problem.responses), np.float32)
     flags = np.empty(problem.responses.shape, np.bool_)
@@ -108,7 +106,7 @@ def solve(problem: Problem) -> tuple[Floats, NDArray[np.bool_]]:
     return scores, flags
 
 
-def bound(problem: Problem, passes: int, above: float) -> Floats:
+def bound(problem: Problem, passes: int, above: float) -> Float32:
     """Bounds, as `chain_bound` gives them."""
     bounds = np.empty(len(problem.responses), np.float32)
     chain_bounds(problem, above, passes, bounds)
@@ -155,7 +153,7 @@ def _array(name: str, values: ArrayLike, dtype: Any, shape: tuple[int, ...]) -> 
     return np.ascontiguousarray(array, dtype)
 
 
-def _require_finite(results: NDArray[np.float32]) -> None:
+def _require_finite(results: Float32) -> None:
     """Raise SettingsError for a NaN or infinite response: it makes its window's result one."""
     if not np.isfinite(results).all():
         window = int(np.flatnonzero(~np.isfinite(results))[0])
@@ -163,7 +161,7 @@ def _require_finite(results: NDArray[np.float32]) -> None:
 
 
 @njit(cache=True, nogil=True)
-def solve_grids(problem: Problem, scores: NDArray[np.float32], flags: NDArray[np.bool_]) -> None:
+def solve_grids(problem: Problem, scores: Float32, flags: Bool) -> None:
     """Fill scores (N,) and flags (N, rows, cols) with the maximum of Eqn 1 without b."""
     responses, u, alpha, hidden, horizontal, vertical = problem
     count, rows, cols = responses.shape
@@ -210,10 +208,10 @@ def solve_grids(problem: Problem, scores: NDArray[np.float32], flags: NDArray[np
 @njit(cache=True, nogil=True)
 def _load(
     n: int,
-    responses: NDArray[np.float32],
-    u: NDArray[np.float64],
-    hidden: NDArray[np.bool_],
-    gain: NDArray[np.float64],
+    responses: Float32,
+    u: Float64,
+    hidden: Bool,
+    gain: Float64,
 ) -> bool:
     """Fill gain (frame,): what each block adds by being visible, or with the sign turned.
 
@@ -238,10 +236,10 @@ def _load(
 def _weigh(
     n: int,
     alpha: float,
-    hidden: NDArray[np.bool_],
-    horizontal: NDArray[np.float32],
-    vertical: NDArray[np.float32],
-    weight: NDArray[np.float64],
+    hidden: Bool,
+    horizontal: Float32,
+    vertical: Float32,
+    weight: Float64,
 ) -> None:
     """weight (4, frame): of every block's edges in window n. Padded blocks have none."""
     _, rows, cols = hidden.shape
@@ -265,7 +263,7 @@ def _weigh(
 
 @njit(cache=True, nogil=True)
 def _pack_signs(
-    values: NDArray[np.float64],
+    values: Float64,
     margin: int,
     above: NDArray[np.uint64],
     below: NDArray[np.uint64],
@@ -284,11 +282,11 @@ def _pack_signs(
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _energy(
     n: int,
-    responses: NDArray[np.float32],
-    u: NDArray[np.float64],
-    hidden: NDArray[np.bool_],
-    weight: NDArray[np.float64],
-    flags: NDArray[np.bool_],
+    responses: Float32,
+    u: Float64,
+    hidden: Bool,
+    weight: Float64,
+    flags: Bool,
 ) -> float:
     """Eqn 1 without b, of window n. Takes padded blocks out of its flags."""
     _, rows, cols = flags.shape

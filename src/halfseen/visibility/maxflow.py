@@ -13,6 +13,8 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float64
+
 RIGHT, LEFT, DOWN, UP = 0, 1, 2, 3  # side ^ 1 is the side seen from the neighbour
 
 
@@ -51,8 +53,8 @@ def _with_neighbour(blocks: NDArray[np.uint64], w: int, side: int, stride: int) 
 
 @njit(cache=True, nogil=True)
 def cut_grid(
-    gain: NDArray[np.float64],
-    capacity: NDArray[np.float64],
+    gain: Float64,
+    capacity: Float64,
     stride: int,
     excess: NDArray[np.uint64],
     deficit: NDArray[np.uint64],
@@ -138,8 +140,8 @@ def _push(
     below: NDArray[np.uint64],
     w: int,
     first: int,
-    gain: NDArray[np.float64],
-    capacity: NDArray[np.float64],
+    gain: Float64,
+    capacity: Float64,
     stride: int,
     excess: NDArray[np.uint64],
     deficit: NDArray[np.uint64],

@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from halfseen.arrays import Bool, Float32, Float64
 
 
 class Problem(NamedTuple):
@@ -18,9 +17,9 @@ class Problem(NamedTuple):
     vertical    (N, rows - 1, cols) multiply alpha; of length 0 for weights of 1
     """
 
-    responses: NDArray[np.float32]
-    u: NDArray[np.float64]
+    responses: Float32
+    u: Float64
     alpha: float
-    hidden: NDArray[np.bool_]
-    horizontal: NDArray[np.float32]
-    vertical: NDArray[np.float32]
+    hidden: Bool
+    horizontal: Float32
+    vertical: Float32

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import UInt8
 from halfseen.data.records import Record
 from halfseen.data.scenes import Scene, render_scene
 from halfseen.errors import SettingsError
@@ -106,7 +106,7 @@ def scene(number: int) -> Scene:
     return show_scene(SCENES[number])
 
 
-def scene_pixels(number: int) -> NDArray[np.uint8]:
+def scene_pixels(number: int) -> UInt8:
     source = scene(number).truth.source
     assert not isinstance(source, str)
     return source
@@ -137,7 +137,7 @@ def scene_file(number: int, small: bool = False) -> bytes:
     return encode(scene_pixels(number), (160, 120) if small else None)
 
 
-def encode(pixels: NDArray[np.uint8], thumbnail: tuple[int, int] | None = None) -> bytes:
+def encode(pixels: UInt8, thumbnail: tuple[int, int] | None = None) -> bytes:
     """PNG, without loss; a thumbnail of at most (width, height) is a JPEG."""
     from PIL import Image
 

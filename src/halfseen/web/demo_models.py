@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from halfseen.arrays import Pixels
 from halfseen.data.files import write_atomically
-from halfseen.data.image import Pixels, as_image
+from halfseen.data.image import as_image
 from halfseen.data.records import Record
 from halfseen.data.scenes import render_scenes
 from halfseen.geometry import Boxes, clip

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64, UInt8
 from halfseen.data.records import Record, records
 from halfseen.detect.detector import SEARCHED
 from halfseen.detect.follow import SAME, follow
@@ -95,7 +95,7 @@ class Followed(NamedTuple):
 
 
 def compare(
-    image: NDArray[np.uint8],
+    image: UInt8,
     models: Mapping[str, Mixture],
     settings: LiveSettings,
     watched: Sequence[float] | None = None,
@@ -123,7 +123,7 @@ def compare(
     return {"size": [image.shape[1], image.shape[0]], "methods": reports}
 
 
-def classes(image: NDArray[np.uint8], sets: Sequence[tuple[int, Mixture]]) -> list[Record]:
+def classes(image: UInt8, sets: Sequence[tuple[int, Mixture]]) -> list[Record]:
     """The classes that are found in an image, the surest first: what `halfseen detect` lists.
 
     sets  the numbers of sets of models, each with the model that looks for its class
@@ -207,7 +207,7 @@ def _interpret(
 
 
 def inspect(
-    image: NDArray[np.uint8],
+    image: UInt8,
     models: Mapping[str, Mixture],
     settings: LiveSettings,
     method: str,
@@ -291,8 +291,8 @@ def take_apart(view: View, found: Detections) -> Record:
 
 
 def _block_responses(
-    view: View, m: int, component: Component, window: NDArray[np.float64]
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    view: View, m: int, component: Component, window: Float64
+) -> tuple[Float32, Bool]:
     """(rows, cols) responses of a window (1, 4), and which of its blocks lie outside the image."""
     rows, cols = component.shape
     levels = view.levels_of(m)

@@ -19,10 +19,10 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
+from halfseen.arrays import UInt8
 from halfseen.compute.blas import one_blas_thread
 from halfseen.data.image import decode_image
 from halfseen.data.limits import LIMITS
@@ -65,7 +65,7 @@ def make_app(
     async def compute(function: Callable[..., Result], *arguments: Any) -> Result:
         return await to_thread.run_sync(function, *arguments, limiter=threads)
 
-    async def pixels(request: Request, width: int, height: int) -> NDArray[np.uint8]:
+    async def pixels(request: Request, width: int, height: int) -> UInt8:
         _check_size(width, height, limits)
         body = await read_body(request, 4 * width * height, limits.body_seconds)
         return _from_rgba(body, width, height)
@@ -215,7 +215,7 @@ def _check_size(width: int, height: int, limits: ServeLimits) -> None:
         )
 
 
-def _from_rgba(body: bytes, width: int, height: int) -> NDArray[np.uint8]:
+def _from_rgba(body: bytes, width: int, height: int) -> UInt8:
     if len(body) != 4 * width * height:
         raise SettingsError(
             f"expected {4 * width * height} bytes of RGBA pixels, found {len(body)}"

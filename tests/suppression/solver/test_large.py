@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float64
 from halfseen.suppression.mask_shapes import shapes_of_grids, shapes_of_masks
 from halfseen.suppression.overlap_kernels import IOU, Graph, find_pairs
 from halfseen.suppression.shapes import Shapes, of_boxes
@@ -11,8 +11,7 @@ from halfseen.suppression.solver import solve as solver
 from halfseen.suppression.solver.large import gain_among, take_marginally, touching
 from halfseen.suppression.solver.solve import Limits, Solution, maximise
 
-Masks = NDArray[np.bool_]
-Floats = NDArray[np.float64]
+Masks = Bool
 
 
 def regions(rng: np.random.Generator, count: int) -> tuple[Masks, list[Shapes]]:
@@ -36,7 +35,7 @@ def pieces(rng: np.random.Generator, count: int) -> tuple[Masks, list[Shapes]]:
     return masks, [shapes_of_grids(grids, boxes.box), runs]
 
 
-def energy(masks: Masks, value: Floats, price: float = 0.0) -> float:
+def energy(masks: Masks, value: Float64, price: float = 0.0) -> float:
     if not len(masks):
         return 0.0
     return float((masks * value[:, None, None]).max(axis=0).sum() - price * len(masks))
@@ -57,7 +56,7 @@ def test_gains_are_those_of_pixels(make) -> None:  # type: ignore[no-untyped-def
             assert gain_among(shapes, value, 0, chosen, others) == pytest.approx(expected, abs=1e-9)
 
 
-def check(solved: Solution, masks: Masks, value: Floats, conflict: Graph, price: float) -> None:
+def check(solved: Solution, masks: Masks, value: Float64, conflict: Graph, price: float) -> None:
     first = np.repeat(np.arange(len(value)), np.diff(conflict.start))
     chosen = solved.chosen
     assert not (chosen[first] & chosen[conflict.other]).any()

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from halfseen.arrays import Bool, Float32
 from halfseen.data.scenery.cars import FOCAL
 from halfseen.data.scenery.shapes import (
     Canvas,
     Colour,
-    Floats,
     Rng,
     grain,
     grain_at,
@@ -78,7 +77,7 @@ def make_stage(rng: Rng, size: tuple[int, int]) -> Stage:
     )  # fmt: skip
 
 
-def backdrop(rng: Rng, stage: Stage) -> Floats:
+def backdrop(rng: Rng, stage: Stage) -> Float32:
     """(height, width, 3): the picture before anything stands in it."""
     height, width = stage.size
     top = int(np.ceil(stage.horizon))
@@ -93,7 +92,7 @@ def backdrop(rng: Rng, stage: Stage) -> Floats:
     return picture
 
 
-def _sky(rng: Rng, stage: Stage, rows: int) -> Floats:
+def _sky(rng: Rng, stage: Stage, rows: int) -> Float32:
     t = np.linspace(0, 1, rows, dtype=np.float32)[:, None, None] ** 0.8
     high, low = (np.asarray(c, dtype=np.float32) for c in (stage.mood.zenith, stage.mood.low))
     sky = high + t * (low - high)
@@ -127,7 +126,7 @@ def _hills(rng: Rng, stage: Stage) -> Canvas:
     return sheet
 
 
-def _grass(rng: Rng, stage: Stage, sheet: Canvas, bare: NDArray[np.bool_], top: int) -> None:
+def _grass(rng: Rng, stage: Stage, sheet: Canvas, bare: Bool, top: int) -> None:
     """Tufts where the ground is bare of paving."""
     height, width = stage.size
     rows = stage.horizon + 2 + (height - stage.horizon - 3) * rng.uniform(0, 1, 420) ** 1.4
@@ -145,7 +144,7 @@ def _grass(rng: Rng, stage: Stage, sheet: Canvas, bare: NDArray[np.bool_], top: 
     )
 
 
-def _ground(rng: Rng, stage: Stage, top: int) -> tuple[Floats, NDArray[np.bool_]]:
+def _ground(rng: Rng, stage: Stage, top: int) -> tuple[Float32, Bool]:
     """The ground from row `top` down, and where it is soil."""
     height, width = stage.size
     row = np.arange(top, height, dtype=np.float32)[:, None] + np.float32(0.5)
@@ -178,7 +177,7 @@ def _ground(rng: Rng, stage: Stage, top: int) -> tuple[Floats, NDArray[np.bool_]
     return colour, bare
 
 
-def _street(rng: Rng, colour: Floats, along: Floats, across: Floats) -> NDArray[np.bool_]:
+def _street(rng: Rng, colour: Float32, along: Float32, across: Float32) -> Bool:
     """Asphalt between two kerbs, with a broken line; returns where the ground stays bare."""
     middle, half = float(np.median(across)) * rng.uniform(0.6, 1.2), rng.uniform(2.6, 4.2)
     tar = np.asarray(pick(rng, ((120, 120, 122), (98, 98, 104), (140, 132, 124))), dtype=np.float32)
@@ -190,7 +189,7 @@ def _street(rng: Rng, colour: Floats, along: Floats, across: Floats) -> NDArray[
     return bare
 
 
-def _cobbles(rng: Rng, colour: Floats, u: Floats, v: Floats, sharp: Floats) -> NDArray[np.bool_]:
+def _cobbles(rng: Rng, colour: Float32, u: Float32, v: Float32, sharp: Float32) -> Bool:
     """Paving stones in rows; returns where the ground stays bare: nowhere."""
     size = np.float32(rng.uniform(0.35, 0.7))
     course = np.floor(v / size)

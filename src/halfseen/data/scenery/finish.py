@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
+from halfseen.arrays import Float32, UInt8
 from halfseen.data.scenery.backgrounds import Stage
-from halfseen.data.scenery.shapes import Floats, Rng
+from halfseen.data.scenery.shapes import Rng
 
 
-def finish(rng: Rng, stage: Stage, picture: Image.Image) -> NDArray[np.uint8]:
+def finish(rng: Rng, stage: Stage, picture: Image.Image) -> UInt8:
     """(height, width, 3) uint8: the picture as a camera of this scene would give it."""
     blur = float(rng.choice([0.0, 0.4, 0.6, 0.8, 1.0, 1.3])) * stage.unit
     if blur:
@@ -27,7 +27,7 @@ def finish(rng: Rng, stage: Stage, picture: Image.Image) -> NDArray[np.uint8]:
     return np.asarray(np.clip(np.rint(pixels), 0, 255), dtype=np.uint8)
 
 
-def _light(rng: Rng, stage: Stage) -> Floats:
+def _light(rng: Rng, stage: Stage) -> Float32:
     """Brighter towards the light, darker in the corners."""
     height, width = stage.size
     x = np.linspace(-1, 1, width, dtype=np.float32)[None, :]

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
+from halfseen.arrays import Bool, Float32, Float64, UInt8
+
 Colour = tuple[int, int, int]
 Point = tuple[float, float]
 Rng = np.random.Generator
-Floats = NDArray[np.float32]
 
 SUPERSAMPLING = 3
 
@@ -80,12 +81,12 @@ class Sprite:
     top     where its first row lies, from that point; negative is up
     """
 
-    rgba: NDArray[np.uint8]
+    rgba: UInt8
     left: int
     top: int
 
     @cached_property
-    def mask(self) -> NDArray[np.bool_]:
+    def mask(self) -> Bool:
         """(h, w): the pixels it owns, those covered by half or more."""
         return np.asarray(self.rgba[..., 3] >= 128)
 
@@ -117,7 +118,7 @@ class Sprite:
         rgb = self.rgba[..., :3].astype(np.float32)
         return self.recoloured(rgb + np.float32(share) * (np.asarray(haze, np.float32) - rgb))
 
-    def recoloured(self, rgb: Floats) -> Sprite:
+    def recoloured(self, rgb: Float32) -> Sprite:
         out = self.rgba.copy()
         out[..., :3] = np.clip(rgb, 0, 255)
         return Sprite(out, self.left, self.top)
@@ -162,7 +163,7 @@ class Canvas:
         self.draw.ellipse((x1, y1, x2, y2), fill=(*colour, 255))
 
     def blades(
-        self, xs: NDArray[np.float64], ys: NDArray[np.float64], colours: NDArray[np.float64],
+        self, xs: Float64, ys: Float64, colours: Float64,
         order: NDArray[np.intp],
     ) -> None:  # fmt: skip
         """Many small polygons at once: (n, corners) each of x and y, (n, 3) colours."""
@@ -192,7 +193,7 @@ class Canvas:
         return Sprite(np.asarray(rgba), self.left + extent[0], self.top + extent[1])
 
 
-def noise(rng: Rng, height: int, width: int, octaves: int = 6, fall: float = 0.62) -> Floats:
+def noise(rng: Rng, height: int, width: int, octaves: int = 6, fall: float = 0.62) -> Float32:
     """Smooth random texture with a spectrum like 1/f; mean 0, deviation 1."""
     total = np.zeros((height, width), dtype=np.float32)
     weight = 1.0
@@ -209,7 +210,7 @@ def noise(rng: Rng, height: int, width: int, octaves: int = 6, fall: float = 0.6
 
 
 @lru_cache(maxsize=1)
-def _grain() -> Floats:
+def _grain() -> Float32:
     """One texture for all scenes, taken at random places: making it anew costs more than drawing.
 
     Four mirror images of one tile, so that it repeats without a seam.
@@ -219,7 +220,7 @@ def _grain() -> Floats:
     return np.concatenate([wide, wide[::-1]])
 
 
-def grain(rng: Rng, height: int, width: int) -> Floats:
+def grain(rng: Rng, height: int, width: int) -> Float32:
     """A random piece of texture; mean about 0, deviation about 1."""
     tile = _grain()
     y, x = (int(v) for v in rng.integers(0, 1024, 2))
@@ -228,6 +229,6 @@ def grain(rng: Rng, height: int, width: int) -> Floats:
     return np.asarray(tile[rows[:, None], columns])
 
 
-def grain_at(rows: NDArray[np.int32], columns: NDArray[np.int32]) -> Floats:
+def grain_at(rows: NDArray[np.int32], columns: NDArray[np.int32]) -> Float32:
     """The texture at any places; it repeats every 1024."""
     return np.asarray(_grain()[rows & 1023, columns & 1023])

@@ -7,25 +7,23 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64
 from halfseen.compute.map import map_images
 from halfseen.learn.logistic import fit_logistic
 from halfseen.learn.masks.samples import Samples
 from halfseen.learn.settings import MaskSettings
 from halfseen.model.mask_head import SIDE
 
-Floats = NDArray[np.float32]
-
 
 @dataclass(frozen=True, eq=False)
 class BlockLogits:
     """weights (rows, cols, 3, 3, channels) and bias (rows, cols) on features as they are."""
 
-    weights: Floats
-    bias: Floats
+    weights: Float32
+    bias: Float32
 
-    def __call__(self, samples: Samples) -> Floats:
+    def __call__(self, samples: Samples) -> Float32:
         """(N, rows, cols) logits of "hidden"."""
         rows, cols = self.bias.shape
         out = np.empty((len(samples), rows, cols), np.float32)
@@ -36,7 +34,7 @@ class BlockLogits:
         return out
 
 
-def neighbourhood(samples: Samples, i: int, j: int) -> Floats:
+def neighbourhood(samples: Samples, i: int, j: int) -> Float32:
     """(N, 9 channels) of the 3 x 3 blocks around block (i, j)."""
     part = samples.features[:, i : i + SIDE, j : j + SIDE]
     size = SIDE * SIDE * part.shape[3]
@@ -46,10 +44,10 @@ def neighbourhood(samples: Samples, i: int, j: int) -> Floats:
 class Block(NamedTuple):
     """What is known of one block: mean and spread of its features, and standardised examples."""
 
-    mean: Floats
-    spread: Floats
-    inputs: Floats
-    hidden: NDArray[np.bool_]
+    mean: Float32
+    spread: Float32
+    inputs: Float32
+    hidden: Bool
 
 
 def fit_blocks(samples: Samples, settings: MaskSettings, cores: int | None = 1) -> BlockLogits:
@@ -89,8 +87,8 @@ def _standardised(samples: Samples, step: int, place: tuple[int, int]) -> Block:
 
 
 def _fit_block(
-    samples: Samples, common: NDArray[np.float64], settings: MaskSettings, place: tuple[int, int]
-) -> tuple[Floats, np.float32]:
+    samples: Samples, common: Float64, settings: MaskSettings, place: tuple[int, int]
+) -> tuple[Float32, np.float32]:
     """Weights and bias of one block on features as they are."""
     block = _standardised(samples, 1, place)
     fitted = _fit(block.inputs, block.hidden, common, settings.own_ridge, settings.iterations)
@@ -99,12 +97,12 @@ def _fit_block(
 
 
 def _fit(
-    inputs: Floats,
-    hidden: NDArray[np.bool_],
-    centre: NDArray[np.float64],
+    inputs: Float32,
+    hidden: Bool,
+    centre: Float64,
     ridge: float,
     iterations: int,
-) -> NDArray[np.float64]:
+) -> Float64:
     """Weights and, last, bias; hidden and visible blocks weigh the same in all."""
     counts = max(int(hidden.sum()), 1), max(int((~hidden).sum()), 1)
     weight = np.where(hidden, 0.5 / counts[0], 0.5 / counts[1]).astype(np.float32)

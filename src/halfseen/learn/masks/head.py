@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32
 from halfseen.compute.blas import one_blas_thread
 from halfseen.data.dataset import Dataset
 from halfseen.learn.checkpoint import Saved
-from halfseen.learn.masks.fit import Floats, fit_blocks
+from halfseen.learn.masks.fit import fit_blocks
 from halfseen.learn.masks.samples import COLLECTING, ObjectSamples, Samples, collect_samples
 from halfseen.learn.progress import Run
 from halfseen.learn.settings import MaskSettings
@@ -20,7 +21,7 @@ from halfseen.model.mask_head import FigureSettings, HiddenSettings, MaskHead
 from halfseen.model.mixture import Mixture
 from halfseen.refine.figure import Surroundings, cut_figures
 from halfseen.refine.grouping import group
-from halfseen.refine.hidden import Bools, cut_hidden
+from halfseen.refine.hidden import cut_hidden
 from halfseen.refine.kernels import lab
 
 # Logits beyond which no operating point is sought, and the halvings of that range.
@@ -31,8 +32,8 @@ class ComponentHead(NamedTuple):
     """The mask head of one component: see `MaskHead`."""
 
     weights: NDArray[np.float16]
-    bias: Floats
-    figure: Floats
+    bias: Float32
+    figure: Float32
     cutoff: float
 
     def pack(self) -> Saved:
@@ -129,7 +130,7 @@ def operating_point(samples: Samples, settings: MaskSettings, run: Run) -> float
     return high
 
 
-def entire(samples: Samples, settings: MaskSettings) -> Bools:
+def entire(samples: Samples, settings: MaskSettings) -> Bool:
     """(N,) which windows are unmodified and show an object that lies inside the image.
 
     If there are fewer than `least_objects`, all unmodified windows. An object that the border cuts
@@ -139,7 +140,7 @@ def entire(samples: Samples, settings: MaskSettings) -> Bools:
     return inside if inside.sum() >= settings.least_objects else samples.first
 
 
-def typical_figure(around: Surroundings, settings: MaskSettings) -> Floats:
+def typical_figure(around: Surroundings, settings: MaskSettings) -> Float32:
     """(rows, cols): the share of whole objects in which a block is figure.
 
     Figures are found by colours, at first with no more knowledge than that the box's middle is
@@ -158,8 +159,8 @@ def typical_figure(around: Surroundings, settings: MaskSettings) -> Floats:
 
 
 def held_out(
-    samples: Samples, wanted: Bools, settings: MaskSettings, run: Run | None = None
-) -> tuple[Samples, Floats]:
+    samples: Samples, wanted: Bool, settings: MaskSettings, run: Run | None = None
+) -> tuple[Samples, Float32]:
     """The wanted samples, and their logits by heads fitted to other objects."""
     run = run or Run()
     objects = np.unique(samples.object)
@@ -176,7 +177,7 @@ def held_out(
     return Samples.stack(kept), np.concatenate(logits)
 
 
-def false_hidden(flags: Bools, samples: Samples) -> float:
+def false_hidden(flags: Bool, samples: Samples) -> float:
     """Share of the visible blocks that count which are called hidden."""
     visible = samples.counted & ~samples.hidden
     return float((visible & ~flags).sum() / max(visible.sum(), 1))

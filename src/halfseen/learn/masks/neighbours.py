@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float64, Pixels
 from halfseen.data.dataset import Dataset
 from halfseen.detections import GroundTruth
 from halfseen.features.pyramid import resize
 from halfseen.learn.settings import MaskSettings
-
-Pixels = NDArray[np.uint8]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +29,7 @@ class Neighbours:
     """
 
     labels: tuple[str, ...]
-    places: NDArray[np.float64]
+    places: Float64
     pictures: dict[str, tuple[Pixels, ...]]
     move: float
 
@@ -68,7 +65,7 @@ class Neighbours:
     def cover(
         self, window: tuple[float, float, float, float], size: tuple[int, int],
         rng: np.random.Generator,
-    ) -> tuple[Pixels, Bools]:  # fmt: skip
+    ) -> tuple[Pixels, Bool]:  # fmt: skip
         """Pixels (3, height, width) of a neighbour of the object in the window, and its mask."""
         n = int(rng.integers(len(self)))
         pictures = self.pictures[self.labels[n]]
@@ -112,7 +109,7 @@ def draw_pictures(
     return {label: tuple(pictures) for label, pictures in found.items() if pictures}
 
 
-def _picture(image: Pixels, box: NDArray[np.float64], longest: int) -> Pixels:
+def _picture(image: Pixels, box: Float64, longest: int) -> Pixels:
     x1, y1, x2, y2 = np.rint(np.maximum(box, 0)).astype(int)
     part = np.ascontiguousarray(image[y1:y2, x1:x2].transpose(2, 0, 1))
     shrink = min(longest / max(part.shape[1:]), 1.0)
@@ -120,12 +117,12 @@ def _picture(image: Pixels, box: NDArray[np.float64], longest: int) -> Pixels:
     return np.clip(np.rint(resize(part, size)), 0, 255).astype(np.uint8)
 
 
-def _clear(truth: GroundTruth) -> Bools:
+def _clear(truth: GroundTruth) -> Bool:
     return ~truth.difficult & ~truth.crowd
 
 
-def relative(boxes: NDArray[np.float64], box: NDArray[np.float64]) -> NDArray[np.float64]:
+def relative(boxes: Float64, box: Float64) -> Float64:
     """Boxes (N, 4) in the sides of another: what equals it is 0, 0, 1, 1."""
     sides = np.maximum(box[2:] - box[:2], 1e-9)
-    shares: NDArray[np.float64] = (boxes - np.tile(box[:2], 2)) / np.tile(sides, 2)
+    shares: Float64 = (boxes - np.tile(box[:2], 2)) / np.tile(sides, 2)
     return shares

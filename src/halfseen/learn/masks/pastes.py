@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, UInt8
 from halfseen.data.dataset import Dataset
 from halfseen.data.occluders import REACH, cut_out, draw_shape
 from halfseen.features.pyramid import resize
 from halfseen.learn.masks.neighbours import Neighbours
 from halfseen.learn.settings import MaskSettings
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +22,7 @@ class Occluders:
     neighbours  None if the class has none
     """
 
-    images: tuple[NDArray[np.uint8], ...]
+    images: tuple[UInt8, ...]
     settings: MaskSettings
     neighbours: Neighbours | None = None
 
@@ -36,7 +34,7 @@ class Occluders:
         neighbours = Neighbours.draw(dataset, label, settings, np.random.default_rng([seed, 2]))
         return cls(images, settings, neighbours if len(neighbours) else None)
 
-    def patch(self, shape: tuple[int, int], scale: float, rng: np.random.Generator) -> Floats:
+    def patch(self, shape: tuple[int, int], scale: float, rng: np.random.Generator) -> Float32:
         """(3, height, width) of a random place in a random image, resized by this scale.
 
         An image too small is continued by its mirror image.
@@ -48,18 +46,18 @@ class Occluders:
         return resize(as_planes(cut_out(image, start, start + length, "symmetric")), shape)
 
 
-def as_planes(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def as_planes(pixels: UInt8) -> UInt8:
     """(3, height, width) of pixels (height, width, 3), contiguous, as resizing takes them."""
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
 def paste(
-    pixels: Floats,
+    pixels: Float32,
     window: tuple[float, float, float, float],
     scale: float,
     occluders: Occluders,
     rng: np.random.Generator,
-) -> tuple[Floats, NDArray[np.bool_]]:
+) -> tuple[Float32, Bool]:
     """Pixels (3, height, width) of a level with an occluder, and the mask of what it covers.
 
     window   x1, y1, x2, y2 in these pixels; a share of it within the settings' is covered
@@ -80,5 +78,5 @@ def paste(
     return np.where(covered, texture, pixels), covered
 
 
-def _within(place: Floats, beyond: float) -> NDArray[np.bool_]:
+def _within(place: Float32, beyond: float) -> Bool:
     return (place >= -beyond) & (place < 1 + beyond)

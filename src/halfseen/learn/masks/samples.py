@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
 from halfseen.data.dataset import Dataset
 from halfseen.data.occluders import cut_out
 from halfseen.detect.windows import find_outside, place_boxes
@@ -19,7 +20,7 @@ from halfseen.features.pyramid import resize
 from halfseen.geometry import mirror
 from halfseen.learn.latent import Assignment, Bag, Template, collect_bags, update
 from halfseen.learn.masks.neighbours import relative
-from halfseen.learn.masks.pastes import Floats, Occluders, as_planes, paste
+from halfseen.learn.masks.pastes import Occluders, as_planes, paste
 from halfseen.learn.objective import Objective
 from halfseen.learn.progress import Run
 from halfseen.learn.settings import MaskSettings
@@ -52,18 +53,18 @@ class Samples:
 
     features: NDArray[np.float16]
     quarters: NDArray[np.float16]
-    hidden: NDArray[np.bool_]
-    known: NDArray[np.bool_]
-    outside: NDArray[np.bool_]
-    counted: NDArray[np.bool_]
-    object: NDArray[np.int64]
-    clean: NDArray[np.bool_]
-    first: NDArray[np.bool_]
+    hidden: Bool
+    known: Bool
+    outside: Bool
+    counted: Bool
+    object: Int64
+    clean: Bool
+    first: Bool
 
     def __len__(self) -> int:
         return len(self.object)
 
-    def __getitem__(self, index: NDArray[np.bool_] | NDArray[np.int64]) -> Samples:
+    def __getitem__(self, index: Bool | Int64) -> Samples:
         return Samples(*(getattr(self, f.name)[index] for f in fields(self)))
 
     @classmethod
@@ -77,9 +78,7 @@ def whole_objects(truth: GroundTruth, label: str) -> GroundTruth:
     return truth[(truth.label == label) & ~hidden]
 
 
-def boxes_beside(
-    truth: GroundTruth, box: NDArray[np.float64], largest: float
-) -> NDArray[np.float64]:
+def boxes_beside(truth: GroundTruth, box: Float64, largest: float) -> Float64:
     """(K, 4) the boxes of the other objects that may be before this one or behind it.
 
     Not of one that covers a larger share of it, such as the car of a wheel, which says nothing
@@ -93,8 +92,8 @@ def boxes_beside(
 class Target(NamedTuple):
     """A whole object: its box, the boxes of objects beside it, and the window it is assigned."""
 
-    box: NDArray[np.float64]
-    beside: NDArray[np.float64]
+    box: Float64
+    beside: Float64
     bag: Bag
     window: Assignment
 
@@ -108,7 +107,7 @@ class ObjectSamples(NamedTuple):
 
 
 def assign(
-    image: NDArray[np.uint8], boxes: NDArray[np.float64], model: Mixture, overlap: float = 0.7
+    image: UInt8, boxes: Float64, model: Mixture, overlap: float = 0.7
 ) -> list[tuple[Bag, Assignment] | None]:
     """For each box the best-scoring window that overlaps it by so much, or None."""
     objective = Objective(1.0, model.alpha, model.visibility, "free")
@@ -133,7 +132,7 @@ def assign(
 
 
 def paste_windows(
-    image: NDArray[np.uint8],
+    image: UInt8,
     target: Target,
     model: Mixture,
     occluders: Occluders,
@@ -175,10 +174,10 @@ def paste_windows(
 
 
 def _grids(
-    pixels: Floats,
-    covered: NDArray[np.bool_],
-    outside: NDArray[np.bool_],
-    window: NDArray[np.float64],
+    pixels: Float32,
+    covered: Bool,
+    outside: Bool,
+    window: Float64,
     target: Target,
     model: Mixture,
 ) -> list[NDArray[Any]]:
@@ -211,9 +210,9 @@ def _inner_box(shape: tuple[int, int], model: Mixture) -> tuple[float, float, fl
 
 
 def _cut(
-    image: NDArray[np.uint8], window: NDArray[np.float64], shape: tuple[int, int],
+    image: UInt8, window: Float64, shape: tuple[int, int],
     descriptor: Descriptor,
-) -> Floats:  # fmt: skip
+) -> Float32:  # fmt: skip
     """(3, height, width): a window and its margin, resized so that a block is a cell again.
 
     Border pixels are repeated where the margin reaches beyond the image.
@@ -227,14 +226,14 @@ def _cut(
     return resize(part, (shape[0] * cell + extra, shape[1] * cell + extra))
 
 
-def _inner(planes: Floats, shape: tuple[int, int], descriptor: Descriptor) -> Floats:
+def _inner(planes: Float32, shape: tuple[int, int], descriptor: Descriptor) -> Float32:
     """(planes, rows, cell, cols, cell): the window's pixels, block by block."""
     cell, edge = descriptor.cell, MARGIN * descriptor.cell + round(descriptor.offset)
     part = planes[:, edge : edge + shape[0] * cell, edge : edge + shape[1] * cell]
     return part.reshape(-1, shape[0], cell, shape[1], cell)
 
 
-def _quarters(inner: Floats) -> Floats:
+def _quarters(inner: Float32) -> Float32:
     """(2 rows, 2 cols, planes): the means of the blocks' quarters."""
     planes, rows, cell, cols, _ = inner.shape
     half = (cell + 1) // 2
@@ -246,15 +245,13 @@ def _quarters(inner: Floats) -> Floats:
     return out.reshape(2 * rows, 2 * cols, planes)
 
 
-def _inside(
-    box: NDArray[np.float64], window: NDArray[np.float64], shape: tuple[int, int]
-) -> NDArray[np.bool_]:
+def _inside(box: Float64, window: Float64, shape: tuple[int, int]) -> Bool:
     """(rows, cols): blocks of which at least half lies inside the box."""
 
-    def axis(k: int, count: int) -> NDArray[np.float64]:
+    def axis(k: int, count: int) -> Float64:
         edges = np.linspace(window[k], window[k + 2], count + 1)
         inside = np.minimum(edges[1:], box[k + 2]) - np.maximum(edges[:-1], box[k])
-        share: NDArray[np.float64] = np.maximum(inside, 0) * count / (window[k + 2] - window[k])
+        share: Float64 = np.maximum(inside, 0) * count / (window[k + 2] - window[k])
         return share
 
     return np.outer(axis(1, shape[0]), axis(0, shape[1])) >= 0.5

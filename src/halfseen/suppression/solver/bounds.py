@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from halfseen.suppression.solver.problem import Floats, Ints, Problem
+from halfseen.arrays import Float64, Int64, UInt8
+from halfseen.suppression.solver.problem import Problem
 
 FREE, IN, OUT, FORCED = 0, 1, 2, 3
 TOLERANCE = 1e-11
@@ -14,7 +14,7 @@ TOLERANCE = 1e-11
 PATIENCE = 5
 """Subgradient steps without progress after which the step is halved."""
 
-State = NDArray[np.uint8]
+State = UInt8
 
 
 class Cliques(NamedTuple):
@@ -23,9 +23,9 @@ class Cliques(NamedTuple):
     scale  the mean weight of the members of each clique
     """
 
-    start: Ints
-    of: Ints
-    scale: Floats
+    start: Int64
+    of: Int64
+    scale: Float64
 
 
 class Node(NamedTuple):
@@ -38,14 +38,14 @@ class Node(NamedTuple):
     """
 
     state: State
-    cover: Floats
-    top: Floats
-    floor: Floats
-    share: Floats
+    cover: Float64
+    top: Float64
+    floor: Float64
+    share: Float64
 
 
 @njit(cache=True, nogil=True)
-def gain_of(k: int, p: Problem, floor: Floats) -> float:
+def gain_of(k: int, p: Problem, floor: Float64) -> float:
     """sum_a w_a (v_k - floor_a)+ over the atoms of candidate k."""
     total = 0.0
     for i in range(p.start[k], p.start[k + 1]):
@@ -56,7 +56,7 @@ def gain_of(k: int, p: Problem, floor: Floats) -> float:
 
 
 @njit(cache=True, nogil=True)
-def covering_bound(p: Problem, state: State, cover: Floats, top: Floats) -> float:
+def covering_bound(p: Problem, state: State, cover: Float64, top: Float64) -> float:
     """The paper's bound: every atom has the best value that any IN or FREE candidate gives it."""
     for a in range(len(p.weight)):
         top[a] = cover[a]

@@ -3,16 +3,17 @@
 import numpy as np
 from numba import njit
 
+from halfseen.arrays import Int64
 from halfseen.suppression.overlap_kernels import Graph
 from halfseen.suppression.solver.bounds import Cliques
-from halfseen.suppression.solver.problem import Cover, Ints, Problem, get_bit
+from halfseen.suppression.solver.problem import Cover, Problem, get_bit
 
 CLIQUE_WORK = 1e8
 """Steps after which no further cliques are sought: fewer cliques loosen the bound, no more."""
 
 
 @njit(cache=True, nogil=True)
-def connected(cover: Cover, conflict: Graph) -> tuple[Ints, Ints]:
+def connected(cover: Cover, conflict: Graph) -> tuple[Int64, Int64]:
     """Components by shared atoms and conflicts: (bounds, members), members ascending."""
     count, pieces = len(cover.value), len(cover.weight)
     root = np.empty(count, np.int64)
@@ -33,7 +34,7 @@ def connected(cover: Cover, conflict: Graph) -> tuple[Ints, Ints]:
 
 
 @njit(cache=True, nogil=True)
-def parts_of(root: Ints) -> tuple[Ints, Ints]:
+def parts_of(root: Int64) -> tuple[Int64, Int64]:
     """The trees that `join` made: (bounds, members), members ascending."""
     count = len(root)
     # A root is the least member, so it comes before the others.
@@ -57,7 +58,7 @@ def parts_of(root: Ints) -> tuple[Ints, Ints]:
 
 
 @njit(cache=True, nogil=True)
-def _root(root: Ints, k: int) -> int:
+def _root(root: Int64, k: int) -> int:
     """The least member of k's tree, which k then points at."""
     top: int = root[k]
     while root[top] != top:
@@ -67,14 +68,14 @@ def _root(root: Ints, k: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def join(root: Ints, k: int, n: int) -> None:
+def join(root: Int64, k: int, n: int) -> None:
     """Makes one tree of those of k and n."""
     a, b = _root(root, k), _root(root, n)
     root[max(a, b)] = min(a, b)
 
 
 @njit(cache=True, nogil=True)
-def undominated(p: Problem) -> Ints:
+def undominated(p: Problem) -> Int64:
     """The candidates that are left when dominated ones are removed one after another.
 
     l dominates k if v_l >= v_k, C_k lies in C_l, and every neighbour of l is k or a neighbour of k.

@@ -9,10 +9,10 @@ import heapq
 import numpy as np
 from numba import njit
 
+from halfseen.arrays import Bool, Float64, Int64
 from halfseen.suppression.overlap_kernels import Graph, insert, make_grid, near
 from halfseen.suppression.shapes import Shapes
 from halfseen.suppression.solver.decompose import join, parts_of
-from halfseen.suppression.solver.problem import Bools, Floats, Ints
 from halfseen.suppression.solver.tidy import fits
 
 ROUNDS = 10
@@ -20,7 +20,7 @@ ROUNDS = 10
 
 
 @njit(cache=True, nogil=True)
-def touching(s: Shapes) -> tuple[Ints, Ints]:
+def touching(s: Shapes) -> tuple[Int64, Int64]:
     """Components of regions whose boxes meet: (bounds, members), members ascending."""
     count = len(s.box)
     root, found = np.arange(count), np.empty(count, np.int64)
@@ -35,8 +35,8 @@ def touching(s: Shapes) -> tuple[Ints, Ints]:
 
 @njit(cache=True, nogil=True)
 def take_marginally(
-    s: Shapes, value: Floats, conflict: Graph, price: float
-) -> tuple[Bools, float, float, Floats]:
+    s: Shapes, value: Float64, conflict: Graph, price: float
+) -> tuple[Bool, float, float, Float64]:
     """Takes the candidate that gains most, again and again: (chosen, energy, bound, marginal)."""
     count = len(value)
     grid, found = make_grid(s.box, np.arange(count)), np.empty(count, np.int64)
@@ -87,7 +87,7 @@ def take_marginally(
 
 
 @njit(cache=True, nogil=True)
-def _clique_bound(mass: Floats, conflict: Graph, price: float) -> float:
+def _clique_bound(mass: Float64, conflict: Graph, price: float) -> float:
     """The sum over cliques, which hold each candidate once, of their largest mass less the price.
 
     A clique grows from its largest member by neighbours that exclude all members so far.
@@ -117,7 +117,7 @@ def _clique_bound(mass: Floats, conflict: Graph, price: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _meet(first: Floats, second: Floats) -> bool:
+def _meet(first: Float64, second: Float64) -> bool:
     return bool(
         min(first[2], second[2]) > max(first[0], second[0])
         and min(first[3], second[3]) > max(first[1], second[1])
@@ -125,7 +125,7 @@ def _meet(first: Floats, second: Floats) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def gain_among(s: Shapes, value: Floats, k: int, chosen: Bools, others: Ints) -> float:
+def gain_among(s: Shapes, value: Float64, k: int, chosen: Bool, others: Int64) -> float:
     """What k adds to the chosen ones of `others`: v_k, less the best of theirs, over its area."""
     rivals = np.empty(len(others), np.int64)
     count = 0
@@ -144,7 +144,7 @@ def gain_among(s: Shapes, value: Floats, k: int, chosen: Bools, others: Ints) ->
 
 
 @njit(cache=True, nogil=True)
-def _gain_of_runs(s: Shapes, value: Floats, k: int, rivals: Ints) -> float:
+def _gain_of_runs(s: Shapes, value: Float64, k: int, rivals: Int64) -> float:
     best = np.zeros(int(s.area[k]))
     for n in rivals:
         i, j, offset = s.start[k], s.start[n], 0
@@ -164,7 +164,7 @@ def _gain_of_runs(s: Shapes, value: Floats, k: int, rivals: Ints) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _gain_of_rect(s: Shapes, value: Floats, own: float, rect: Floats, rivals: Ints) -> float:
+def _gain_of_rect(s: Shapes, value: Float64, own: float, rect: Float64, rivals: Int64) -> float:
     """The same over one rectangle, strip by strip between the edges of the rivals' rectangles."""
     met, found = np.empty((8, 5)), 0
     for n in rivals:

@@ -13,13 +13,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from halfseen.arrays import Float64, Int64
 from halfseen.suppression.overlap_kernels import Graph
 from halfseen.suppression.shapes import Shapes
 
 Bits = NDArray[np.uint64]
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 DENSE = 8
@@ -29,10 +27,10 @@ DENSE = 8
 class Cover(NamedTuple):
     """What each candidate covers: value (N,) > 0, weight (A,) of the atoms, start and atoms."""
 
-    value: Floats
-    weight: Floats
-    start: Ints
-    atoms: Ints
+    value: Float64
+    weight: Float64
+    start: Int64
+    atoms: Int64
 
 
 class Problem(NamedTuple):
@@ -41,10 +39,10 @@ class Problem(NamedTuple):
     conflict  (N, (N + 63) // 64) bits, symmetric: bit l of row k says that k excludes l
     """
 
-    value: Floats
-    weight: Floats
-    start: Ints
-    atoms: Ints
+    value: Float64
+    weight: Float64
+    start: Int64
+    atoms: Int64
     conflict: Bits
     price: float
 
@@ -79,13 +77,13 @@ def count_pieces(s: Shapes) -> float:
 
 
 @njit(cache=True, nogil=True)
-def cut(s: Shapes) -> tuple[Floats, Ints, Ints]:
+def cut(s: Shapes) -> tuple[Float64, Int64, Int64]:
     """The pieces between the outlines of all regions: (weight, start, pieces of each region)."""
     return _cut_runs(s) if s.runs else _cut_rects(s)
 
 
 @njit(cache=True, nogil=True)
-def _cut_runs(s: Shapes) -> tuple[Floats, Ints, Ints]:
+def _cut_runs(s: Shapes) -> tuple[Float64, Int64, Int64]:
     parts = len(s.first)
     low, high = 0, 0
     if parts:
@@ -116,7 +114,7 @@ def _cut_runs(s: Shapes) -> tuple[Floats, Ints, Ints]:
 
 
 @njit(cache=True, nogil=True)
-def _cut_rects(s: Shapes) -> tuple[Floats, Ints, Ints]:
+def _cut_rects(s: Shapes) -> tuple[Float64, Int64, Int64]:
     xs, ys = _sides(s.rect, 0), _sides(s.rect, 1)
     high = max(len(ys) - 1, 0)
     weight = np.empty(max(len(xs) - 1, 0) * high)
@@ -141,12 +139,12 @@ def _cut_rects(s: Shapes) -> tuple[Floats, Ints, Ints]:
 
 
 @njit(cache=True, nogil=True)
-def _sides(rect: Floats, d: int) -> Floats:
+def _sides(rect: Float64, d: int) -> Float64:
     return np.unique(np.concatenate((rect[:, d], rect[:, d + 2])))
 
 
 @njit(cache=True, nogil=True)
-def _between(rect: Floats, xs: Floats, ys: Floats) -> tuple[int, int, int, int]:
+def _between(rect: Float64, xs: Float64, ys: Float64) -> tuple[int, int, int, int]:
     """The columns x1 to x2 and rows y1 to y2 of pieces in a rectangle; none of a reversed one."""
     x1, y1 = np.searchsorted(xs, rect[0]), np.searchsorted(ys, rect[1])
     x2, y2 = np.searchsorted(xs, rect[2]), np.searchsorted(ys, rect[3])
@@ -154,7 +152,7 @@ def _between(rect: Floats, xs: Floats, ys: Floats) -> tuple[int, int, int, int]:
 
 
 @njit(cache=True, nogil=True)
-def merge_atoms(area: Floats, start: Ints, pieces: Ints) -> tuple[Floats, Ints, Ints]:
+def merge_atoms(area: Float64, start: Int64, pieces: Int64) -> tuple[Float64, Int64, Int64]:
     """Merges pieces that lie in the same candidates into atoms: (weight, start, atoms).
 
     Candidate k has pieces[start[k]:start[k + 1]]; an atom weighs as much as its pieces. Refines a
@@ -202,7 +200,7 @@ def merge_atoms(area: Floats, start: Ints, pieces: Ints) -> tuple[Floats, Ints, 
 
 
 @njit(cache=True, nogil=True)
-def extract(members: Ints, cover: Cover, conflict: Graph, price: float, number: Ints) -> Problem:
+def extract(members: Int64, cover: Cover, conflict: Graph, price: float, number: Int64) -> Problem:
     """The problem of some candidates (ascending), with its own numbering.
 
     number  room for one number an atom, all 0 before and after
@@ -258,7 +256,7 @@ def graph_of(p: Problem) -> Graph:
 
 
 @njit(cache=True, nogil=True)
-def among(members: Ints, conflict: Graph) -> tuple[Ints, Ints]:
+def among(members: Int64, conflict: Graph) -> tuple[Int64, Int64]:
     """The `Graph` of some candidates (ascending), with its own numbering."""
     start, other = np.zeros(len(members) + 1, np.int64), np.empty(len(conflict.other), np.int64)
     pairs = 0

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from halfseen.arrays import Bool, Float64, Int64, UInt8
 from halfseen.suppression.overlap_kernels import Graph
 from halfseen.suppression.solver.bounds import (
     FORCED,
@@ -25,17 +25,7 @@ from halfseen.suppression.solver.bounds import (
     gain_of,
     lagrangian_bound,
 )
-from halfseen.suppression.solver.problem import (
-    Bits,
-    Bools,
-    Cover,
-    Floats,
-    Ints,
-    Problem,
-    extract,
-    get_bit,
-    set_bit,
-)
+from halfseen.suppression.solver.problem import Bits, Cover, Problem, extract, get_bit, set_bit
 
 
 class Stack(NamedTuple):
@@ -47,19 +37,19 @@ class Stack(NamedTuple):
     incumbent  the best set so far, and best[0] its energy
     """
 
-    states: NDArray[np.uint8]
-    covers: Floats
-    floors: Floats
-    shares: Floats
-    bounds: Floats
-    branches: Ints
-    cursor: Ints
+    states: UInt8
+    covers: Float64
+    floors: Float64
+    shares: Float64
+    bounds: Float64
+    branches: Int64
+    cursor: Int64
     incumbent: State
-    best: Floats
+    best: Float64
 
 
 @njit(cache=True, nogil=True)
-def make_stack(p: Problem, cliques: int, deep: int, bound: float, best: Floats) -> Stack:
+def make_stack(p: Problem, cliques: int, deep: int, bound: float, best: Float64) -> Stack:
     """A search that has not begun, of at most `deep` depths; no cliques: no multipliers."""
     count, atoms = len(p.value), len(p.weight)
     bounds = np.full(deep, bound)
@@ -71,7 +61,7 @@ def make_stack(p: Problem, cliques: int, deep: int, bound: float, best: Floats) 
 
 
 @njit(cache=True, nogil=True)
-def include(k: int, p: Problem, state: State, cover: Floats) -> bool:
+def include(k: int, p: Problem, state: State, cover: Float64) -> bool:
     """Takes k IN, its FREE neighbours OUT, and raises `cover`; False if it clashes with one IN."""
     fits = True
     state[k] = IN
@@ -89,7 +79,7 @@ def include(k: int, p: Problem, state: State, cover: Floats) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def marginal_greedy(p: Problem, state: State, cover: Floats) -> float:
+def marginal_greedy(p: Problem, state: State, cover: Float64) -> float:
     """Takes the FREE candidate of largest gain until none gains its price; the energy gained.
 
     Gains only fall as `cover` rises, so an earlier gain is a bound, and most are never redone.
@@ -116,7 +106,7 @@ def marginal_greedy(p: Problem, state: State, cover: Floats) -> float:
 
 
 @njit(cache=True, nogil=True)
-def reduce_node(p: Problem, state: State, cover: Floats, gain: Floats, free: Bits) -> int:
+def reduce_node(p: Problem, state: State, cover: Float64, gain: Float64, free: Bits) -> int:
     """Settles what needs no search; the FREE candidate of largest gain, or -1 if all are settled.
 
     A candidate that gains no more than its price goes OUT: gains only fall as others come in. With
@@ -226,8 +216,8 @@ def search(p: Problem, cliques: Cliques, iterations: int, stack: Stack, max_node
 
 @njit(cache=True, nogil=True)
 def search_briefly(
-    parts: tuple[Ints, Ints], cover: Cover, conflict: Graph, price: float, limits: tuple[int, int]
-) -> tuple[Bools, Floats, Floats, Bools]:
+    parts: tuple[Int64, Int64], cover: Cover, conflict: Graph, price: float, limits: tuple[int, int]
+) -> tuple[Bool, Float64, Float64, Bool]:
     """A short search of every component with the paper's bound: (chosen, energy, bound, done).
 
     Most components of real images end here. limits: of nodes, and of the work at all nodes of a

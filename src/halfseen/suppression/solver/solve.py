@@ -15,16 +15,14 @@ from functools import cache
 import numpy as np
 from numba import njit
 
+from halfseen.arrays import Bool, Float64, Int64
 from halfseen.suppression.overlap_kernels import Graph
 from halfseen.suppression.shapes import Shapes, of_runs
 from halfseen.suppression.solver.bounds import IN, State
 from halfseen.suppression.solver.decompose import connected, cover_by_cliques, undominated
 from halfseen.suppression.solver.large import take_marginally, touching
 from halfseen.suppression.solver.problem import (
-    Bools,
     Cover,
-    Floats,
-    Ints,
     Problem,
     among,
     count_pieces,
@@ -36,9 +34,9 @@ from halfseen.suppression.solver.problem import (
 from halfseen.suppression.solver.search import make_stack, search, search_briefly
 from halfseen.suppression.solver.tidy import tidy
 
-Atoms = tuple[Floats, Ints, Ints]
-Parts = tuple[Ints, Ints]
-Brief = tuple[Bools, Floats, Floats, Bools]
+Atoms = tuple[Float64, Int64, Int64]
+Parts = tuple[Int64, Int64]
+Brief = tuple[Bool, Float64, Float64, Bool]
 
 MOST_PIECES = 4_000_000
 """Of all candidates of a component, counted for each: more take too long to cut."""
@@ -99,17 +97,17 @@ class Solution:
     work      their steps
     """
 
-    chosen: Bools
+    chosen: Bool
     energy: float
     bound: float
     optimal: bool
-    marginal: Floats
+    marginal: Float64
     nodes: int
     work: int
 
 
 def maximise(
-    value: Floats, covered: Shapes, conflict: Graph, limits: Limits, price: float = 0.0
+    value: Float64, covered: Shapes, conflict: Graph, limits: Limits, price: float = 0.0
 ) -> Solution:
     """The set without conflicts of largest sum over its area of its best value, less the price.
 
@@ -138,7 +136,7 @@ def maximise(
 
 
 def _solve_part(
-    own: Ints, value: Floats, covered: Shapes, conflict: Graph, limits: Limits, price: float
+    own: Int64, value: Float64, covered: Shapes, conflict: Graph, limits: Limits, price: float
 ) -> Solution:
     """The best set of one component."""
     shapes, pairs = covered.take(own), Graph(*among(own, conflict))
@@ -149,7 +147,7 @@ def _solve_part(
 
 
 def _maximise(
-    value: Floats, covered: Shapes, conflict: Graph, limits: Limits, price: float
+    value: Float64, covered: Shapes, conflict: Graph, limits: Limits, price: float
 ) -> Solution:
     """The same by cutting all regions into pieces."""
     brief = (BRIEF_NODES if limits.exact else 0, BRIEF_WORK)
@@ -178,7 +176,7 @@ def _maximise(
 
 @njit(cache=True, nogil=True)
 def _begin(
-    value: Floats, covered: Shapes, conflict: Graph, price: float, limits: tuple[int, int]
+    value: Float64, covered: Shapes, conflict: Graph, price: float, limits: tuple[int, int]
 ) -> tuple[Atoms, Parts, Brief]:
     """The atoms of the problem, its components, and what a brief search makes of them."""
     weight, start, pieces = merge_atoms(*cut(covered))
@@ -201,7 +199,7 @@ def _compile() -> None:
 
 
 def _search_long(
-    problem: Problem, state: State, best: Floats, known: float, limits: Limits
+    problem: Problem, state: State, best: Float64, known: float, limits: Limits
 ) -> tuple[float, bool, int, int]:
     """Improves state and best in place; (bound, whether it is proven, nodes, work)."""
     alive = undominated(problem)

@@ -3,12 +3,13 @@
 import numpy as np
 from numba import njit
 
+from halfseen.arrays import Bool, Float64
 from halfseen.suppression.overlap_kernels import Graph
-from halfseen.suppression.solver.problem import Bools, Cover, Floats
+from halfseen.suppression.solver.problem import Cover
 
 
 @njit(cache=True, nogil=True)
-def tidy(chosen: Bools, c: Cover, conflict: Graph, price: float) -> tuple[float, Floats]:
+def tidy(chosen: Bool, c: Cover, conflict: Graph, price: float) -> tuple[float, Float64]:
     """Drops chosen candidates that add nothing and takes in any that still would, in order.
 
     So the kept set is the same however its energy was reached, and nothing too faint for the
@@ -60,7 +61,7 @@ def tidy(chosen: Bools, c: Cover, conflict: Graph, price: float) -> tuple[float,
 
 
 @njit(cache=True, nogil=True)
-def fits(k: int, chosen: Bools, conflict: Graph) -> bool:
+def fits(k: int, chosen: Bool, conflict: Graph) -> bool:
     """Whether k is free: no chosen candidate excludes it."""
     for i in range(conflict.start[k], conflict.start[k + 1]):
         if chosen[conflict.other[i]]:
@@ -69,7 +70,7 @@ def fits(k: int, chosen: Bools, conflict: Graph) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _gain(k: int, c: Cover, cover: Floats) -> float:
+def _gain(k: int, c: Cover, cover: Float64) -> float:
     total = 0.0
     for i in range(c.start[k], c.start[k + 1]):
         above = c.value[k] - cover[c.atoms[i]]
