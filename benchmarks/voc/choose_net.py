@@ -8,9 +8,9 @@ learnt on the first half of the images, drawn with seed 0, and searches those of
 show the class, and as many again that do not. The AP of such a part is higher than on all images:
 compare within the table only. OUT keeps what is finished. The last line printed is JSON.
 
-Two more words are ways to treat mirror images: `mirror=average` averages the blocks of a level with
-those of its mirror image, `mirror=flip` learns from mirrored images too, without components' mirror
-images.
+`factor=1.4` is that of the pyramid. Two more words are ways to treat mirror images:
+`mirror=average` averages the blocks of a level with those of its mirror image, `mirror=flip` learns
+from mirrored images too, without components' mirror images.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kept_features import KeptNet
+from kept_features import PYRAMID, KeptNet
 from numpy.typing import NDArray
 
 from halfseen.data.dataset import Dataset
@@ -111,7 +111,9 @@ def main() -> None:
             if not path.exists():
                 words = dict(word.split("=") for word in text.split())
                 turned = words.pop("mirror", "")
+                factor = float(words.pop("factor", PYRAMID.factor))
                 settings = TrainSettings.preset("net", **{k: setting(v) for k, v in words.items()})
+                settings = replace(settings, pyramid=replace(PYRAMID, factor=factor))
                 ap = compare(dataset, label, settings, turned)
                 write_atomically(path, json.dumps(ap).encode())
             ap = json.loads(path.read_text())
