@@ -181,6 +181,7 @@ def test_wrong_cores_are_refused_before_any_work() -> None:
 def test_a_private_place_is_made_where_numba_finds_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(compilation, "_own_folder", None)  # and forgotten again after this test
     monkeypatch.setattr(compilation, "_takes_files", lambda folder: False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("NUMBA_CACHE_DIR", "")
