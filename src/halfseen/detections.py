@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -165,6 +166,26 @@ class Detections:
         shares = [grid.mean() if grid.size else np.nan for grid in self.visibility]
         return np.array(shares, dtype=np.float64)
 
+    def strong(self, least: float | None = None) -> Bool:
+        """(N,) whether each is at least so probable; of uncalibrated models, scores so high.
+
+        least  None for a probability of 0.5, or a score of 0
+        """
+        by_score = np.asarray(self.score >= (_STRONG_SCORE if least is None else least))
+        if self.probability is None:
+            return by_score
+        probable = self.probability >= (_STRONG if least is None else least)
+        return np.where(np.isnan(self.probability), by_score, probable)
+
+    def describe(self, i: int) -> str:
+        """One of them for a person: "car 87%, 53% seen"; its score where that is all there is."""
+        probability = math.nan if self.probability is None else float(self.probability[i])
+        certain = f"{self.score[i]:.2f}"
+        if not math.isnan(probability):
+            # 100% and 0% are promises that nobody keeps.
+            certain = f"{min(max(round(100 * probability), 1), 99)}%"
+        return f"{self.label[i]} {certain}, {100 * float(self.visible_fraction[i]):.0f}% seen"
+
     def mask(self, i: int) -> Bool:
         """(height, width) bool: the pixels of `full` that show detection i: its OBJECT blocks."""
         return self._pixels(i, self.blocks[i] == Block.OBJECT)
@@ -189,6 +210,8 @@ class Detections:
 _COLUMNS = ("score", "label", "component", "mirrored", "window", "full", "visible", "model")
 _PROBABILITY = "probability"
 _SHOWN = 5  # classes in the text of an object
+# What is strong: by its probability or, without calibration, by the boundary that training drew.
+_STRONG, _STRONG_SCORE = 0.5, 0.0
 
 
 def visible_boxes(

@@ -222,7 +222,6 @@ def _run(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Detect in all photos; return how many failed, and the numbers of strong and weak objects."""
     from halfseen.compute.map import map_images
-    from halfseen.report import words
 
     failed = objects = weak = 0
     with report.progress("detecting", len(photos)) as advance, report.compiling():
@@ -231,7 +230,7 @@ def _run(
                 failed += 1
                 report.fail(result.error)
             if result.detections is not None:
-                sure = int(words.strong(result.detections, strong).sum())
+                sure = int(result.detections.strong(strong).sum())
                 objects += sure
                 weak += len(result.detections) - sure
             show(result)
@@ -276,12 +275,10 @@ def _full(out: Path) -> Iterator[None]:
 
 def _list_objects(result: ImageResult, strong: float | None, everything: bool) -> None:
     """Print an image and its strong detections, or all of them, for a person to read."""
-    from halfseen.report import words
-
     found = result.detections
     if found is None:
         return
-    sure = words.strong(found, strong)
+    sure = found.strong(strong)
     weak = int((~sure).sum())
     line = f"{result.name}: {count(int(sure.sum()), 'object')}"
     if weak:
@@ -289,7 +286,7 @@ def _list_objects(result: ImageResult, strong: float | None, everything: bool) -
     show(line)
     for i in [*sure.nonzero()[0], *((~sure).nonzero()[0] if everything else ())]:
         place = " ".join(f"{value:.0f}" for value in found.visible[i])
-        show(f"  {words.describe(found, int(i)):34} at {place}")
+        show(f"  {found.describe(int(i)):34} at {place}")
 
 
 def _list(words: list[str]) -> list[Photo]:

@@ -15,7 +15,6 @@ from halfseen.arrays import Bool, Float32, Float64, Int64, Pixels
 from halfseen.data.image import as_image
 from halfseen.detections import Detections, GroundTruth
 from halfseen.geometry import Boxes
-from halfseen.report import words
 from halfseen.report.palette import GREY, WHITE, Colour, colour
 from halfseen.report.sketch import Point, Sketch, unit
 
@@ -61,7 +60,7 @@ def draw_detections(
     if found.size != size:
         raise ValueError(f"detections of an image of {found.size} on a picture of {size}")
     kept = np.arange(len(found)) if explain is None else explain.indices
-    sure = words.strong(found, strong)
+    sure = found.strong(strong)
     first = sorted(kept.tolist(), key=lambda i: not sure[i])  # the strong ones; else as they are
     objects = [(i, colour(k)) for k, i in enumerate(first) if sure[i]]
     canvas = pixels.astype(np.float32)
@@ -78,7 +77,7 @@ def draw_detections(
         _outline(sketch, found, i, tone)
     sketch.keep_clear(found.visible[[i for i, _ in objects]])
     for i, tone in objects:
-        sketch.label(found.visible[i], words.describe(found, i), tone)
+        sketch.label(found.visible[i], found.describe(i), tone)
     return sketch.over(canvas)
 
 

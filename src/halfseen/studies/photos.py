@@ -22,7 +22,6 @@ from halfseen.detect.detector import SEARCHED
 from halfseen.detections import Detections
 from halfseen.errors import HalfseenError, ImageError, SettingsError
 from halfseen.refine.detector import Detector
-from halfseen.report.words import strong
 from halfseen.suppression.classes import one_class
 from halfseen.suppression.interpretation import Interpretation
 
@@ -158,7 +157,7 @@ class PhotoDetector:
         """Which detections are reported, in order: those that nothing replaces, best first."""
         passing = by < 0
         if self.settings.threshold is not None:
-            passing &= strong(kept, self.settings.threshold)
+            passing &= kept.strong(self.settings.threshold)
         rows = np.flatnonzero(passing)
         if kept.probability is None or np.isnan(kept.probability[rows]).any():
             return rows

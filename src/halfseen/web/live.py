@@ -22,7 +22,6 @@ from halfseen.errors import SettingsError
 from halfseen.geometry import clip, iou_matrix
 from halfseen.model.mixture import Component, Mixture
 from halfseen.refine.detector import Detector
-from halfseen.report.words import strong
 from halfseen.suppression import Interpretation
 from halfseen.suppression.classes import one_class
 from halfseen.suppression.voting import Voting
@@ -135,7 +134,7 @@ def classes(image: UInt8, sets: Sequence[tuple[int, Mixture]]) -> list[Record]:
     view = detector.view(image)
     candidates, choice = detector.suppress(view, detector.search(view, SEARCHED))
     found = detector.finish(view, choice.of(candidates))
-    found = found[(one_class(found)[0] < 0) & strong(found)]
+    found = found[(one_class(found)[0] < 0) & found.strong()]
     rows = []
     for m in dict.fromkeys(found.model.tolist()):
         own = found[found.model == m]

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from halfseen.report.words import certainty, describe, strong
 from tests.builders import make_found
 
 SIZE = (50, 60)
@@ -18,20 +17,22 @@ SIZE = (50, 60)
 def test_a_probability_is_a_percentage_that_promises_nothing(
     probability: float, expected: str
 ) -> None:
-    assert certainty(probability, -0.141) == expected
+    found = make_found([[0, 0, 20, 20]], [-0.141], size=SIZE)
+    known = replace(found, probability=np.array([probability]))
+    assert known.describe(0).startswith(f"car {expected}, ")
 
 
 def test_a_detection_is_described_with_what_is_seen() -> None:
     half = np.array([[True, False]])
     found = make_found([[0, 0, 20, 20]], [0.4], size=SIZE, flags=[half])
-    assert describe(found, 0) == "car 0.40, 50% seen"
-    assert describe(replace(found, probability=np.array([0.87])), 0) == "car 87%, 50% seen"
+    assert found.describe(0) == "car 0.40, 50% seen"
+    assert replace(found, probability=np.array([0.87])).describe(0) == "car 87%, 50% seen"
 
 
 def test_strong_is_by_probability_where_it_is_known() -> None:
     found = make_found([[0, 0, 9, 9]] * 4, [0.3, -0.1, -0.1, 0.3], size=SIZE)
-    assert strong(found).tolist() == [True, False, False, True]
+    assert found.strong().tolist() == [True, False, False, True]
     known = replace(found, probability=np.array([0.2, 0.8, np.nan, np.nan]))
-    assert strong(known).tolist() == [False, True, False, True]
-    assert strong(known, 0.1).tolist() == [True, True, False, True]
-    assert strong(known, -np.inf).all()
+    assert known.strong().tolist() == [False, True, False, True]
+    assert known.strong(0.1).tolist() == [True, True, False, True]
+    assert known.strong(-np.inf).all()
