@@ -15,8 +15,7 @@ import numpy as np
 from detection import Image, our_model, turns
 
 import halfseen as hs
-from halfseen.model.grouping import shipped_grouping
-from halfseen.model.mask_head import MaskHead
+from halfseen.model.mask_head import MaskHead, shipped_grouping
 from halfseen.model.mixture import Mixture
 
 SHARE = 0.1

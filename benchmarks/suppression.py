@@ -22,10 +22,10 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from halfseen.data.candidates import read_candidates
 from halfseen.detections import Detections
 from halfseen.suppression import suppress
+from halfseen.suppression.candidates import Shapes
 from halfseen.suppression.covering import Covering
 from halfseen.suppression.overlap_kernels import IOU, Graph, find_pairs
 from halfseen.suppression.scene import blocks_of
-from halfseen.suppression.shapes import Shapes
 from halfseen.suppression.solver.decompose import connected
 from halfseen.suppression.solver.problem import Cover, cut, merge_atoms
 from halfseen.suppression.solver.search import search_briefly

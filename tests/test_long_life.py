@@ -91,7 +91,7 @@ def test_a_read_only_home_and_package_are_no_obstacle(tmp_path: Path) -> None:
     source = Path(halfseen.__file__).parent
     program = (
         "import pathlib, sys\n"
-        "from halfseen.compute import kernels_cache as compilation\n"
+        "from halfseen.compute import libraries as compilation\n"
         "takes = compilation._takes_files\n"
         f"barred = [pathlib.Path(p) for p in {[str(source), str(tmp_path / 'home')]!r}]\n"
         "def barrier(folder):\n"

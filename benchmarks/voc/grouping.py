@@ -28,8 +28,7 @@ from halfseen.data.voc import read_voc
 from halfseen.learn.masks.head import held_out
 from halfseen.learn.masks.samples import Samples, collect_samples, whole_objects
 from halfseen.learn.settings import MaskSettings
-from halfseen.model.grouping import Grouping, shapes
-from halfseen.model.mask_head import HiddenSettings
+from halfseen.model.mask_head import Grouping, HiddenSettings, shapes
 from halfseen.model.store import load
 from halfseen.refine.grouping import inputs
 from halfseen.refine.kernels import lab

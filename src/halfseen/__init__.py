@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from halfseen.compute.kernels_cache import find_cache
+from halfseen.compute.libraries import drop_stale_kernels, find_cache
 
 if TYPE_CHECKING:
     from halfseen.data.coco import read_coco as read_coco
@@ -86,6 +86,7 @@ _PLACES = {
 
 __all__ = [*_PLACES, "__version__"]
 
+drop_stale_kernels()
 find_cache()
 
 

@@ -4,18 +4,15 @@ import math
 import multiprocessing
 import os
 import signal
-import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from halfseen.compute import kernels_cache as compilation
 from halfseen.compute.map import available_cores, free_cores, map_images, spread
 from halfseen.errors import HalfseenError, SettingsError
 
@@ -176,53 +173,6 @@ def test_wrong_cores_are_refused_before_any_work() -> None:
     with pytest.raises(SettingsError, match="cores must be at least 1, found 0"):
         map_images(str, [1], 0)
     assert available_cores() >= 1
-
-
-def test_a_private_place_is_made_where_numba_finds_none(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(compilation, "_own_folder", None)  # and forgotten again after this test
-    monkeypatch.setattr(compilation, "_takes_files", lambda folder: False)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "")
-    monkeypatch.delitem(sys.modules, "numba", raising=False)
-    place = compilation.find_cache()
-    assert place is not None
-    assert os.environ["NUMBA_CACHE_DIR"] == str(place)
-    assert stat.S_IMODE(place.stat().st_mode) == 0o700
-    assert compilation.find_cache() == place
-    place.chmod(0o777)  # someone else could have put their code there
-    assert compilation.find_cache() != place
-
-
-def test_a_folder_is_tried_by_writing(tmp_path: Path) -> None:
-    assert compilation._takes_files(tmp_path / "a" / "b")
-    assert list((tmp_path / "a" / "b").iterdir()) == []
-    (tmp_path / "file").write_text("")
-    assert not compilation._takes_files(tmp_path / "file" / "b")
-    assert not compilation._takes_files(Path("/proc/nothing"))
-
-
-def test_compilation_is_told_once_and_not_from_the_cache(tmp_path: Path) -> None:
-    """In processes of their own, because numba reads its cache folder when it is imported."""
-    script = tmp_path / "kernel.py"
-    script.write_text(
-        "from numba import njit\n"
-        "from halfseen.compute.kernels_cache import on_compile\n"
-        "@njit(cache=True)\n"
-        "def f(x): return x + 1\n"
-        "with on_compile(lambda place: print('told', place)):\n"
-        "    f(1); f(1.0)\n"
-    )
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-
-    def run() -> str:
-        return subprocess.run(
-            [sys.executable, script], env=environment, capture_output=True, text=True, check=True
-        ).stdout
-
-    assert run() == "told None\n"
-    assert run() == ""
 
 
 def test_processes_give_results_in_order() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 from threadpoolctl import threadpool_limits
 
-from halfseen.compute.kernels_cache import on_compile
+from halfseen.compute.libraries import on_compile
 from halfseen.data.scenes import render_scenes
 from halfseen.detect import view as levels_module
 from halfseen.detect.search import find_windows

@@ -9,8 +9,7 @@ import pytest
 import halfseen as hs
 from halfseen.errors import ModelError
 from halfseen.model.calibration import EVIDENCE, Calibration
-from halfseen.model.grouping import INPUTS, Grouping, shapes, shipped_grouping
-from halfseen.model.mask_head import HiddenSettings
+from halfseen.model.mask_head import INPUTS, Grouping, HiddenSettings, shapes, shipped_grouping
 from halfseen.model.mixture import Mixture
 from halfseen.model.store import _head
 from halfseen.refine.grouping import group as group_with

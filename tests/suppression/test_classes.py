@@ -7,9 +7,8 @@ import pytest
 from numpy.typing import ArrayLike
 
 from halfseen.detections import Block, Detections
-from halfseen.suppression.candidates import Candidates
+from halfseen.suppression.candidates import Candidates, of_boxes
 from halfseen.suppression.classes import one_class
-from halfseen.suppression.shapes import of_boxes
 from tests.builders import make_found
 
 SIZE = (100, 100)

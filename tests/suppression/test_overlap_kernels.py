@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pycocotools import mask as oracle
 
 from halfseen.data.rle import encode, mask_runs, read_runs
+from halfseen.suppression.candidates import Shapes, of_boxes
 from halfseen.suppression.mask_shapes import shapes_of_grids, shapes_of_masks
 from halfseen.suppression.overlap_kernels import (
     IOU,
@@ -22,7 +23,6 @@ from halfseen.suppression.overlap_kernels import (
     shared,
     strongest,
 )
-from halfseen.suppression.shapes import Shapes, of_boxes
 
 Matrix = NDArray[np.float64]
 Masks = NDArray[np.bool_]

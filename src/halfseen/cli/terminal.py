@@ -85,7 +85,7 @@ class Report:
     @contextmanager
     def compiling(self) -> Iterator[None]:
         """Say, once a command, that kernels are being compiled, if and when they are."""
-        from halfseen.compute.kernels_cache import on_compile
+        from halfseen.compute.libraries import on_compile
 
         def announce(folder: Path | None) -> None:
             where = f" in {folder}, because no other folder can be written" if folder else ""

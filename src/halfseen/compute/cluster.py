@@ -23,7 +23,7 @@ import cloudpickle
 from distributed import Client, Future, KilledWorker
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from halfseen.compute.blas import one_blas_thread
+from halfseen.compute.libraries import one_blas_thread
 from halfseen.compute.tasks import Outcome, work_through
 from halfseen.errors import ClusterError
 

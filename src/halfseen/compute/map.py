@@ -15,7 +15,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from halfseen.compute.blas import one_blas_thread
+from halfseen.compute.libraries import one_blas_thread
 from halfseen.compute.tasks import in_order
 from halfseen.errors import SettingsError, install
 

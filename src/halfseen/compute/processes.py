@@ -19,7 +19,7 @@ from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any
 
-from halfseen.compute.blas import one_blas_thread
+from halfseen.compute.libraries import one_blas_thread
 from halfseen.compute.tasks import Outcome, in_order, work_through
 from halfseen.errors import HalfseenError
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from halfseen.arrays import Bool, Float64, Int64, UInt8
-from halfseen.compute.blas import one_blas_thread
+from halfseen.compute.libraries import one_blas_thread
 from halfseen.data.dataset import Dataset
 from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import SettingsError, TrainingError

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from halfseen.compute.blas import one_blas_thread
+from halfseen.compute.libraries import one_blas_thread
 from halfseen.data.dataset import Dataset
 from halfseen.errors import TrainingError
 from halfseen.learn.checkpoint import Checkpoint, Saved

@@ -16,8 +16,7 @@ from halfseen.errors import HalfseenError, ModelError
 from halfseen.features.descriptor import make_descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.model.calibration import EVIDENCE, Calibration, CalibrationSettings
-from halfseen.model.grouping import Grouping
-from halfseen.model.mask_head import SIDE, FigureSettings, HiddenSettings, MaskHead
+from halfseen.model.mask_head import SIDE, FigureSettings, Grouping, HiddenSettings, MaskHead
 from halfseen.model.mixture import Component, Mixture
 from halfseen.model.shipped import find_model
 

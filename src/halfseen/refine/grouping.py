@@ -7,8 +7,7 @@ import numpy as np
 from numba import njit
 
 from halfseen.arrays import Bool, Float32
-from halfseen.model.grouping import INPUTS, Grouping, Network
-from halfseen.model.mask_head import HiddenSettings
+from halfseen.model.mask_head import INPUTS, Grouping, HiddenSettings, Network
 
 
 def group(

@@ -35,7 +35,7 @@ from halfseen.suppression.scene import blocks_of
 from halfseen.suppression.scores import as_logit, as_probability
 
 if TYPE_CHECKING:
-    from halfseen.suppression.shapes import Shapes
+    from halfseen.suppression.candidates import Shapes
     from halfseen.suppression.solver.solve import Solution
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from halfseen.arrays import Bool, Int64
 from halfseen.data.rle import Runs, mask_runs, read_runs
 from halfseen.errors import AnnotationError, SettingsError
 from halfseen.geometry import Boxes
-from halfseen.suppression.shapes import Shapes, of_rects, of_runs
+from halfseen.suppression.candidates import Shapes, of_rects, of_runs
 
 
 def shapes_of_masks(masks: Iterable[Any], images: Int64) -> Shapes:

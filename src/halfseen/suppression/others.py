@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from halfseen.arrays import Float64, Int64
 from halfseen.errors import SettingsError
 from halfseen.geometry import Boxes
-from halfseen.suppression.candidates import Candidates
+from halfseen.suppression.candidates import Candidates, Shapes, of_boxes
 from halfseen.suppression.interpretation import EMPTY, Interpretation
 from halfseen.suppression.mask_shapes import shapes_of_grids, shapes_of_masks
 from halfseen.suppression.method import METHODS, Method, check_choice, check_number
 from halfseen.suppression.scores import LOWEST, SCALES, as_logit, as_probability, check_scores
-from halfseen.suppression.shapes import Shapes, of_boxes
 
 FARTHEST = 1e12
 """Pixels from the corner beyond which no box reaches."""

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from halfseen.arrays import Float64, Int64
-from halfseen.suppression.shapes import Shapes
+from halfseen.suppression.candidates import Shapes
 
 IOU, SMALLER, LOWER = 0, 1, 2
 """Places in `MEASURES`."""

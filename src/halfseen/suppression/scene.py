@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from halfseen.arrays import Float64
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
-from halfseen.suppression.candidates import Candidates
-from halfseen.suppression.shapes import of_runs
+from halfseen.suppression.candidates import Candidates, of_runs
 
 MOST_BLOCKS = 2**28
 """Scene blocks in all windows together: more take longer than anybody would wait."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from halfseen.arrays import Float64
-from halfseen.suppression.candidates import Candidates
+from halfseen.suppression.candidates import MEASURES, Candidates
 from halfseen.suppression.interpretation import Interpretation
 from halfseen.suppression.method import Method, choice, number
-from halfseen.suppression.shapes import MEASURES
 
 
 @dataclass(frozen=True)

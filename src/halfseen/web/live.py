@@ -24,7 +24,7 @@ from halfseen.model.mixture import Component, Mixture
 from halfseen.refine.detector import Detector
 from halfseen.suppression import Interpretation
 from halfseen.suppression.classes import one_class
-from halfseen.suppression.voting import Voting
+from halfseen.suppression.greedy import Voting
 
 CANDIDATES = {"voting": 2000, "covering": 500}
 """The best candidates that each suppression is given. Sliders can make every window one."""

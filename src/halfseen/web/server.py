@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from halfseen.arrays import UInt8
-from halfseen.compute.blas import one_blas_thread
+from halfseen.compute.libraries import one_blas_thread
 from halfseen.data.image import decode_image
 from halfseen.data.limits import LIMITS
 from halfseen.data.records import Record

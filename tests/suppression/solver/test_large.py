@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from halfseen.arrays import Bool, Float64
+from halfseen.suppression.candidates import Shapes, of_boxes
 from halfseen.suppression.mask_shapes import shapes_of_grids, shapes_of_masks
 from halfseen.suppression.overlap_kernels import IOU, Graph, find_pairs
-from halfseen.suppression.shapes import Shapes, of_boxes
 from halfseen.suppression.solver import solve as solver
 from halfseen.suppression.solver.large import gain_among, take_marginally, touching
 from halfseen.suppression.solver.solve import Limits, Solution, maximise

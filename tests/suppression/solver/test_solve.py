@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from halfseen.suppression.candidates import Shapes, of_runs
 from halfseen.suppression.overlap_kernels import Graph
-from halfseen.suppression.shapes import Shapes, of_runs
 from halfseen.suppression.solver import solve as solver
 from halfseen.suppression.solver.decompose import undominated
 from halfseen.suppression.solver.problem import Cover, count_pieces, cut, extract, merge_atoms

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.arrays import Bool, Float32
-from halfseen.compute.blas import one_blas_thread
+from halfseen.compute.libraries import one_blas_thread
 from halfseen.data.dataset import Dataset
 from halfseen.learn.checkpoint import Saved
 from halfseen.learn.masks.fit import fit_blocks
 from halfseen.learn.masks.samples import COLLECTING, ObjectSamples, Samples, collect_samples
 from halfseen.learn.progress import Run
 from halfseen.learn.settings import MaskSettings
-from halfseen.model.grouping import shipped_grouping
-from halfseen.model.mask_head import FigureSettings, HiddenSettings, MaskHead
+from halfseen.model.mask_head import FigureSettings, HiddenSettings, MaskHead, shipped_grouping
 from halfseen.model.mixture import Mixture
 from halfseen.refine.figure import Surroundings, cut_figures
 from halfseen.refine.grouping import group

@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 
 from halfseen.arrays import Bool, Float64, Int64
+from halfseen.suppression.candidates import Shapes
 from halfseen.suppression.overlap_kernels import Graph, insert, make_grid, near
-from halfseen.suppression.shapes import Shapes
 from halfseen.suppression.solver.decompose import join, parts_of
 from halfseen.suppression.solver.tidy import fits
 

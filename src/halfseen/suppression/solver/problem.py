@@ -14,8 +14,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from halfseen.arrays import Float64, Int64
+from halfseen.suppression.candidates import Shapes
 from halfseen.suppression.overlap_kernels import Graph
-from halfseen.suppression.shapes import Shapes
 
 Bits = NDArray[np.uint64]
 

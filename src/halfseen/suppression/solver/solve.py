@@ -16,8 +16,8 @@ import numpy as np
 from numba import njit
 
 from halfseen.arrays import Bool, Float64, Int64
+from halfseen.suppression.candidates import Shapes, of_runs
 from halfseen.suppression.overlap_kernels import Graph
-from halfseen.suppression.shapes import Shapes, of_runs
 from halfseen.suppression.solver.bounds import IN, State
 from halfseen.suppression.solver.decompose import connected, cover_by_cliques, undominated
 from halfseen.suppression.solver.large import take_marginally, touching

@@ -1,4 +1,4 @@
-"""Compiled kernels: where numba keeps them, and a callback for when they are compiled.
+"""What the libraries that compute are told: numba where it keeps kernels, BLAS its threads.
 
 Kernels compile when first called and are kept on disk, so that only the first run waits. numba
 tries the folder of the source, then the user's cache folder, and fails to import a kernel where
@@ -11,10 +11,15 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+_PACKAGE = Path(__file__).parents[1]
 _own_folder: Path | None = None
 
 
@@ -26,7 +31,7 @@ def find_cache() -> Path | None:
     """
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    defaults = [Path(__file__).parents[1] / "__pycache__", user / "numba"]
+    defaults = [_PACKAGE / "__pycache__", user / "numba"]
     if any(map(_takes_files, [*defaults, Path(chosen)] if chosen else defaults)):
         return None
     global _own_folder
@@ -35,6 +40,24 @@ def find_cache() -> Path | None:
     if "numba" in sys.modules:  # it reads its environment when it is imported
         sys.modules["numba"].config.CACHE_DIR = str(place)
     return place
+
+
+def drop_stale_kernels(package: Path = _PACKAGE) -> None:
+    """Delete compiled kernels that are older than their source, as an upgrade leaves them.
+
+    numba would compile these anew, but it first loads them whole; where a class that they take has
+    moved since, that ends in a ModuleNotFoundError.
+    """
+    for folder, _, files in os.walk(package):
+        if os.path.basename(folder) != "__pycache__":
+            continue
+        for name in files:
+            if name.endswith(".nbi"):  # MODULE.FUNCTION-LINE.VERSION.nbi
+                source = os.path.join(os.path.dirname(folder), name.split(".")[0] + ".py")
+                index = os.path.join(folder, name)
+                with suppress(OSError):
+                    if os.path.getmtime(index) < os.path.getmtime(source):
+                        os.unlink(index)
 
 
 def _takes_files(folder: Path) -> bool:
@@ -87,3 +110,22 @@ def on_compile(callback: Callable[[Path | None], None]) -> Iterator[None]:
 
     with event.install_listener("numba:compile", FirstCompilation()):
         yield
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let BLAS use one thread: those who call it bring their own. Also a decorator.
+
+    Sums, and so results, then do not depend on the number of cores.
+    """
+    with _libraries().limit(limits=1, user_api="blas"):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> ThreadpoolController:
+    """Return the BLAS libraries, looked up once: it takes as long as a small image."""
+    import scipy.linalg.cython_blas  # noqa: F401  (compiled products use it, and load it late)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
