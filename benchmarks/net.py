@@ -33,6 +33,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 
 import numpy as np
 import onnxruntime
@@ -80,7 +81,8 @@ def models() -> list[Mixture]:
 
 def describe(pixels: NDArray[np.uint8], net: Net) -> None:
     """The blocks of all levels."""
-    for plan in plan_levels(pixels, PYRAMID, lambda h, w: min(net.grid(h, w)) >= SMALLEST):
+    plans = plan_levels(pixels, PYRAMID)
+    for plan in takewhile(lambda plan: min(net.grid(*plan.size)) >= SMALLEST, plans):
         net(plan.make().pixels)
 
 

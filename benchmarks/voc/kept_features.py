@@ -11,6 +11,7 @@ import hashlib
 import time
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,8 @@ def main() -> None:
     start = time.time()
     for n, i in enumerate(order):
         image = read_image(options.voc / "JPEGImages" / f"{ids[i]}.jpg")
-        for plan in plan_levels(image, PYRAMID, lambda h, w: min(net.grid(h, w)) >= SMALLEST):
+        plans = plan_levels(image, PYRAMID)
+        for plan in takewhile(lambda plan: min(net.grid(*plan.size)) >= SMALLEST, plans):
             net(plan.make().pixels)
         if n % 50 == 49:
             print(n + 1, f"{(time.time() - start) / (n + 1):.3f} s an image", flush=True)

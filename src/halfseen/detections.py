@@ -241,6 +241,14 @@ def by_shape(grids: Sequence[NDArray[Any]]) -> dict[tuple[int, ...], list[int]]:
     return rows
 
 
+def parts_alike(found: Detections, rows: Int64, parts: int) -> list[Int64]:
+    """Rows in so many parts, windows of one shape side by side: many cost little more than one."""
+    if parts == 1:
+        return [rows]
+    shapes = np.array([found.blocks[n].shape for n in rows.tolist()]).reshape(-1, 2)
+    return np.array_split(rows[np.lexsort(shapes.T)], parts)
+
+
 def block_extents(grids: Bool) -> Boxes:
     """(N, 4), in blocks: the box around the True blocks of grids (N, rows, cols).
 

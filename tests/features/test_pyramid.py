@@ -1,6 +1,7 @@
 """Resizing against a dense matrix, and the sizes of the pyramid."""
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from halfseen.errors import SettingsError
 from halfseen.features.pyramid import Level, PyramidSettings, plan_levels, resize
 
 
-def levels(*arguments: Any) -> Iterator[Level]:
-    return (plan.make() for plan in plan_levels(*arguments))
+def levels(image: Any, settings: PyramidSettings, least: int) -> Iterator[Level]:
+    """The levels of at least so many rows."""
+    plans = plan_levels(image, settings)
+    return (plan.make() for plan in takewhile(lambda plan: plan.size[0] >= least, plans))
 
 
 def dense(old: int, new: int) -> NDArray[np.float64]:
@@ -84,24 +87,22 @@ def test_resize_mirrors() -> None:
         np.testing.assert_allclose(flipped[..., ::-1], resize(source, size), atol=1e-3)
 
 
-def test_sizes_fall_by_the_factor_until_nothing_fits() -> None:
-    sizes = PyramidSettings(1.2, 2.0).sizes((375, 500), lambda h, w: h >= 64 and w >= 64)
+def test_sizes_fall_by_the_factor_down_to_one_pixel() -> None:
+    sizes = list(PyramidSettings(1.2, 2.0).sizes((375, 500)))
     assert sizes[0] == (750, 1000)
     for k, (height, width) in enumerate(sizes):
         assert height == round(750 / 1.2**k)
         assert width == round(1000 / 1.2**k)
-    assert sizes[-1][0] >= 64 > round(750 / 1.2 ** len(sizes))
-    assert PyramidSettings().sizes((10, 10), lambda h, w: False) == []
-    assert len(PyramidSettings().sizes((3, 3), lambda h, w: True)) < 20
+    assert sizes[-1][0] == 1 > round(750 / 1.2 ** len(sizes))
+    assert len(list(PyramidSettings().sizes((3, 3)))) < 20
 
 
 def test_levels_carry_their_own_scale() -> None:
     rng = np.random.default_rng(5)
     image = rng.integers(0, 256, (60, 91, 3), np.uint8)
-    found = list(levels(image, PyramidSettings(1.3, 2.0), lambda h, w: h >= 8))
-    assert [level.pixels.shape[1:] for level in found] == PyramidSettings(1.3, 2.0).sizes(
-        (60, 91), lambda h, w: h >= 8
-    )
+    found = list(levels(image, PyramidSettings(1.3, 2.0), 8))
+    sizes = PyramidSettings(1.3, 2.0).sizes((60, 91))
+    assert [level.pixels.shape[1:] for level in found] == [s for s in sizes if s[0] >= 8]
     for level in found:
         channels, height, width = level.pixels.shape
         assert channels == 3
@@ -121,8 +122,8 @@ def test_a_pyramid_that_begins_later_has_the_same_levels(steps: int) -> None:
         largest /= 1.2
     later = PyramidSettings(1.2, largest)
     assert whole.find(later) == steps
-    expected = list(levels(image, whole, lambda h, w: h >= 6))[steps:]
-    found = list(levels(image, later, lambda h, w: h >= 6))
+    expected = list(levels(image, whole, 6))[steps:]
+    found = list(levels(image, later, 6))
     assert len(found) == len(expected) > 6
     for one, other in zip(found, expected, strict=True):
         assert (one.scale_x, one.scale_y) == (other.scale_x, other.scale_y)
@@ -135,7 +136,7 @@ def test_a_pyramid_that_begins_later_has_the_same_levels(steps: int) -> None:
 def test_a_level_at_scale_one_is_the_image() -> None:
     rng = np.random.default_rng(6)
     image = rng.integers(0, 256, (24, 40, 3), np.uint8)
-    first = next(levels(image, PyramidSettings(1.2, 1.0), lambda h, w: True))
+    first = next(levels(image, PyramidSettings(1.2, 1.0), 1))
     np.testing.assert_array_equal(first.pixels, image.transpose(2, 0, 1))
 
 
@@ -143,7 +144,7 @@ def test_small_levels_do_not_alias() -> None:
     """A chequerboard averages out: no level that shrinks it by 2 or more may show a pattern."""
     image = np.zeros((128, 128, 1), np.uint8)
     image[::2, ::2] = image[1::2, 1::2] = 255
-    for level in levels(image, PyramidSettings(1.2, 0.5), lambda h, w: h >= 4):
+    for level in levels(image, PyramidSettings(1.2, 0.5), 4):
         assert np.abs(level.pixels - 127.5).max() < 16
 
 

@@ -21,7 +21,7 @@ from tests.builders import headless, mirrored_pairs, random_head
 def group(
     network: Grouping, logits: np.ndarray, quarters: np.ndarray, outside: np.ndarray
 ) -> np.ndarray:
-    return group_with(network, logits, quarters, outside, HiddenSettings())
+    return group_with(network.ready, logits, quarters, outside, HiddenSettings())
 
 
 def random_grouping(channels: int = 5, seed: int = 0) -> Grouping:

@@ -87,7 +87,8 @@ class PaperDetector:
     def view(self, image: Image) -> View:
         """An image as this detector sees it; its features are made once, for all that follows."""
         pixels = read_image(image) if isinstance(image, (str, PathLike)) else as_image(image)
-        return View(pixels, self.groups)
+        cores = min(self.cores or free_cores(), len(self.models))
+        return View(pixels, self.groups, cores)
 
     def search(self, view: View, threshold: float = -1.0, most: int | None = None) -> Detections:
         """Every window that reaches the threshold, best first, before suppression (Eqns 1 to 4).
@@ -161,13 +162,9 @@ class PaperDetector:
         """What `search` finds in an image: see `detect`."""
         return self.search(self.view(image), threshold)
 
-    def free_cores(self) -> int:
-        """Among how many cores the models are shared out."""
-        return min(self.cores or free_cores(), len(self.models))
-
     def _search(self, view: View, threshold: float, most: int | None = None) -> Detections:
         parts = [Detections.empty(view.size) for _ in self.models]
-        with spread(self.free_cores()) as each:
+        with spread(view.cores) as each:
             for levels in view.levels:
                 for m, found in _search_levels(levels, view.size, threshold, most, each).items():
                     parts[m] = found

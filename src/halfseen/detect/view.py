@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,8 @@ def fitting_levels(
     shapes: Collection[Shape],
 ) -> Iterator[LevelPlan]:
     """The levels of an image, down to where no window of these shapes fits."""
-    return plan_levels(pixels, pyramid, lambda h, w: fits(*descriptor.grid(h, w), shapes))
+    plans = plan_levels(pixels, pyramid)
+    return takewhile(lambda plan: fits(*descriptor.grid(*plan.size), shapes), plans)
 
 
 class MirrorBasis:
@@ -244,12 +246,13 @@ class View:
 
     pixels      (height, width, 3) uint8
     levels      one `Levels` for each group of models that share features
+    cores       among how many the work on it is shared out
     candidates  what the last search of it found, and
     searched    the lowest score that was searched for; infinite before
     """
 
-    def __init__(self, pixels: UInt8, groups: Sequence[FeatureGroup]) -> None:
-        self.pixels = pixels
+    def __init__(self, pixels: UInt8, groups: Sequence[FeatureGroup], cores: int) -> None:
+        self.pixels, self.cores = pixels, cores
         self.levels = [Levels(pixels, group) for group in groups]
         self.candidates = Detections.empty(self.size)
         self.searched = float("inf")

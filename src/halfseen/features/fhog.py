@@ -28,21 +28,13 @@ class Fhog:
     cell: int = 8
     clip: float = 0.2
 
+    name = "fhog"
+    channels = 3 * ORIENTATIONS + 4
+    offset = 0.0
+
     def __post_init__(self) -> None:
         if not (isinstance(self.cell, int) and 2 <= self.cell <= 64 and 0 < self.clip <= 1):
             raise ModelError(f"fhog: cell must be 2..64, clip in (0, 1]; found {self.options()}")
-
-    @property
-    def name(self) -> str:
-        return "fhog"
-
-    @property
-    def channels(self) -> int:
-        return 3 * ORIENTATIONS + 4
-
-    @property
-    def offset(self) -> float:
-        return 0.0
 
     @cached_property
     def directions(self) -> Float32:

@@ -31,6 +31,8 @@ class Hog:
     clip: float = 0.2
     interpolate: bool = True
 
+    name = "hog"
+
     def __post_init__(self) -> None:
         whole = isinstance(self.cell, int) and isinstance(self.bins, int)
         known = whole and 2 <= self.cell <= 64 and 2 <= self.bins <= 36
@@ -39,10 +41,6 @@ class Hog:
                 f"hog: cell must be 2..64, bins 2..36, clip in (0, 1], interpolate true or false; "
                 f"found {self.options()}"
             )
-
-    @property
-    def name(self) -> str:
-        return "hog"
 
     @property
     def channels(self) -> int:

@@ -39,6 +39,9 @@ class Net:
     sha256: str = ""
     _found: Backbone = field(init=False, repr=False, compare=False)
 
+    name = "net"
+    offset = 0.0
+
     def __post_init__(self) -> None:
         if not isinstance(self.backbone, str) or not isinstance(self.sha256, str):
             raise ModelError(f"net: expected the names of a backbone and its hash, found {self}")
@@ -61,16 +64,8 @@ class Net:
         return Net, (self.cell, self.backbone, self.sha256)
 
     @property
-    def name(self) -> str:
-        return "net"
-
-    @property
     def channels(self) -> int:
         return int(self._found.projection.shape[1])
-
-    @property
-    def offset(self) -> float:
-        return 0.0
 
     @cached_property
     def mirror(self) -> NDArray[np.intp]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -60,17 +60,11 @@ class PyramidSettings:
             level, scale = level + 1, scale / self.factor
         return level, scale
 
-    def sizes(
-        self, size: tuple[int, int], fits: Callable[[int, int], bool]
-    ) -> list[tuple[int, int]]:
-        """(height, width) of every level, largest first, while `fits(height, width)`."""
-        levels: list[tuple[int, int]] = []
+    def sizes(self, size: tuple[int, int]) -> Iterator[tuple[int, int]]:
+        """(height, width) of every level, largest first, down to one pixel."""
         _, scale = self._first(size)
-        while True:
-            height, width = round(size[0] * scale), round(size[1] * scale)
-            if height < 1 or width < 1 or not fits(height, width):
-                return levels
-            levels.append((height, width))
+        while min(rounded := (round(size[0] * scale), round(size[1] * scale))) >= 1:
+            yield rounded
             scale /= self.factor
 
 
@@ -96,18 +90,16 @@ class LevelPlan:
         return Level(resize(self.source, self.size), self.scale_x, self.scale_y)
 
 
-def plan_levels(
-    image: UInt8, settings: PyramidSettings, fits: Callable[[int, int], bool]
-) -> Iterator[LevelPlan]:
-    """The levels of an image (height, width, channels) uint8, largest first.
+def plan_levels(image: UInt8, settings: PyramidSettings) -> Iterator[LevelPlan]:
+    """The levels of an image (height, width, channels) uint8, largest first, down to one pixel.
 
-    `fits(height, width)` says whether a level is still large enough to be of use. Each level is
-    resized from the image halved as often as it can be, so that it costs what its own size costs.
+    Each is resized from the image halved as often as it can be, so that it costs what its own size
+    costs.
     """
     height, width = image.shape[:2]
     # Bytes, not floats, as long as they can be: a level is made as fast as its source is read.
     source: Channels = np.ascontiguousarray(image.transpose(2, 0, 1))
-    for rows, cols in settings.sizes((height, width), fits):
+    for rows, cols in settings.sizes((height, width)):
         while 2 * rows <= source.shape[1] and 2 * cols <= source.shape[2]:
             source = resize(source, ((source.shape[1] + 1) // 2, (source.shape[2] + 1) // 2))
         yield LevelPlan(source, (rows, cols), cols / width, rows / height)

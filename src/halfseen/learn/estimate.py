@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from halfseen.arrays import Bool
+from halfseen.detect.view import fits
 from halfseen.errors import HalfseenError
 from halfseen.learn.folds import all_but, split_folds
 from halfseen.learn.masks.samples import MARGIN
@@ -156,16 +157,13 @@ class LevelSize(NamedTuple):
 
 def level_sizes(plan: Plan, image_size: tuple[int, int]) -> list[LevelSize]:
     """The levels of an image of this size. No image is read."""
-    grid = plan.descriptor.grid
-
-    def fits(height: int, width: int) -> bool:
-        rows, cols = grid(height, width)
-        return any(r <= rows and c <= cols for r, c in plan.shapes)
-
-    return [
-        LevelSize(grid(height, width), (width / image_size[1], height / image_size[0]))
-        for height, width in plan.settings.pyramid.sizes(image_size, fits)
-    ]
+    found = []
+    for height, width in plan.settings.pyramid.sizes(image_size):
+        grid = plan.descriptor.grid(height, width)
+        if not fits(*grid, plan.shapes):
+            break
+        found.append(LevelSize(grid, (width / image_size[1], height / image_size[0])))
+    return found
 
 
 def count_blocks(plan: Plan, images: Iterable[int]) -> int:

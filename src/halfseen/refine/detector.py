@@ -52,10 +52,10 @@ class Detector(PaperDetector):
             replace(model, head=None) if visibility == "paper" else model for model in self.models
         ]
         calibrated = [model.calibration for model in learnt if model.calibration is not None]
-        self.hidden = HiddenBlocks(learnt, self.free_cores)
+        self.hidden = HiddenBlocks(learnt)
         self.stages = []
         if any(model.head is not None for model in learnt):
-            self.stages += [self.hidden, FigureGround(learnt, self.free_cores)]
+            self.stages += [self.hidden, FigureGround(learnt)]
         if calibrated:
             self.stages.append(Probability(learnt))
             self.lowest = min(calibration.settings.margin for calibration in calibrated)

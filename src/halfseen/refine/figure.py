@@ -5,7 +5,7 @@ As GrabCut does, started from the box, but on blocks, in one round and with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,11 +14,10 @@ import numpy as np
 from halfseen.arrays import Bool, Float32, Int64, UInt8
 from halfseen.compute.map import spread
 from halfseen.detect.view import View
-from halfseen.detections import Block, Detections
+from halfseen.detections import Block, Detections, parts_alike
 from halfseen.geometry import Boxes
 from halfseen.model.mask_head import FigureSettings
 from halfseen.model.mixture import Mixture
-from halfseen.refine.hidden import parts_alike
 from halfseen.refine.kernels import (
     block_colours,
     colour_evidence,
@@ -38,8 +37,8 @@ class FigureGround:
     Where colours tell nothing apart, all that is visible stays object.
     """
 
-    def __init__(self, models: Sequence[Mixture], cores: Callable[[], int]) -> None:
-        self._models, self._cores = models, cores
+    def __init__(self, models: Sequence[Mixture]) -> None:
+        self._models = models
 
     def __call__(self, view: View, found: Detections) -> Detections:
         """The detections, with ground where their visible blocks do not show the object."""
@@ -57,8 +56,8 @@ class FigureGround:
                     blocks[n] = np.where(grid, np.uint8(Block.GROUND), found.blocks[n])
 
         headed = [n for n, m in enumerate(found.model.tolist()) if self._models[m].head]
-        with spread(self._cores()) as each:
-            each(tell, parts_alike(found, np.array(headed, np.int64), self._cores()))
+        with spread(view.cores) as each:
+            each(tell, parts_alike(found, np.array(headed, np.int64), view.cores))
         return replace(found, blocks=tuple(blocks))
 
     def _alike(

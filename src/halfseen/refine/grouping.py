@@ -7,11 +7,11 @@ import numpy as np
 from numba import njit
 
 from halfseen.arrays import Bool, Float32
-from halfseen.model.mask_head import INPUTS, Grouping, HiddenSettings, Network
+from halfseen.model.mask_head import INPUTS, HiddenSettings, Network
 
 
 def group(
-    grouping: Grouping,
+    network: Network,
     logits: Float32,
     quarters: Float32,
     outside: Bool,
@@ -23,7 +23,7 @@ def group(
     """
     if not len(logits):
         return logits
-    return forward(inputs(logits, quarters, outside, settings), grouping.ready)
+    return forward(inputs(logits, quarters, outside, settings), network)
 
 
 def inputs(logits: Float32, quarters: Float32, outside: Bool, settings: HiddenSettings) -> Float32:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from halfseen.arrays import Bool, Float32, Int64, UInt8
 from halfseen.compute.map import spread
 from halfseen.detect.view import Levels, View
 from halfseen.detect.windows import find_outside
-from halfseen.detections import Detections, as_blocks
+from halfseen.detections import Detections, as_blocks, parts_alike
 from halfseen.errors import SettingsError
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
@@ -34,14 +34,10 @@ class HiddenBlocks:
     """Stage: mark the blocks that are hidden by the mask head of each detection's model.
 
     Rows of models without a head stay as they are.
-
-    models  of the detector
-    cores   tells among how many cores the work is shared out
     """
 
-    def __init__(self, models: Sequence[Mixture], cores: Callable[[], int]) -> None:
+    def __init__(self, models: Sequence[Mixture]) -> None:
         self._heads = [None if model.head is None else _Head(model) for model in models]
-        self._cores = cores
 
     def __call__(self, view: View, found: Detections) -> Detections:
         """The detections with blocks that are hidden, or visible, by their mask heads."""
@@ -55,7 +51,7 @@ class HiddenBlocks:
                 for n, grid in zip(some, grids, strict=True):
                     blocks[n] = grid
 
-        with spread(self._cores()) as each:
+        with spread(view.cores) as each:
             for levels in view.levels:
                 rows = self._rows(found, levels)
                 if not len(rows):
@@ -64,7 +60,7 @@ class HiddenBlocks:
                 level[rows] = _nearest(levels, found, rows)
                 for features in levels.portions(np.unique(level[rows]).tolist()):
                     here = rows[np.isin(level[rows], list(features))]
-                    each(partial(mark, levels, features), parts_alike(found, here, self._cores()))
+                    each(partial(mark, levels, features), parts_alike(found, here, view.cores))
         return found.with_blocks(blocks)
 
     def _rows(self, found: Detections, levels: Levels) -> Int64:
@@ -137,14 +133,6 @@ class _Head:
             raise SettingsError("a window of a detection is empty")
 
 
-def parts_alike(found: Detections, rows: Int64, parts: int) -> list[Int64]:
-    """Rows in so many parts, windows of one shape side by side: many cost little more than one."""
-    if parts == 1:
-        return [rows]
-    shapes = np.array([found.blocks[n].shape for n in rows.tolist()]).reshape(-1, 2)
-    return np.array_split(rows[np.lexsort(shapes.T)], parts)
-
-
 def _nearest(levels: Levels, found: Detections, rows: Int64) -> Int64:
     """The level of each of the rows."""
     shapes = np.array([found.blocks[n].shape for n in rows.tolist()], np.float64).reshape(-1, 2)
@@ -202,7 +190,7 @@ def grouped_logits(head: MaskHead, logits: Float32, quarters: Float32, outside: 
     """
     if head.grouping is None:
         return logits
-    return group(head.grouping, logits, quarters, outside, head.settings)
+    return group(head.grouping.ready, logits, quarters, outside, head.settings)
 
 
 def cut_hidden(

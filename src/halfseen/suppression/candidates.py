@@ -14,7 +14,6 @@ from halfseen.arrays import Float64, Int64
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.geometry import Boxes, area
-from halfseen.suppression.interpretation import Interpretation
 
 MEASURES = ("iou", "smaller", "lower")
 """Shared area over that of either, of the smaller, or of the lower-ranked region."""
@@ -148,17 +147,6 @@ class Candidates:
                 f"{method} suppression: scores up to {largest:g} are too large to compute with;"
                 " rescale them"
             )
-
-    def interpret(
-        self, method: Any, kept: Int64, rank: Float64, excluder: Int64, overlap: Float64
-    ) -> Interpretation:
-        """The kept candidates sorted by their `rank` (N,), equal ones as in `order`."""
-        place = np.empty(len(self), dtype=np.int64)
-        place[self.order] = np.arange(len(self))
-        kept = kept[np.argsort(place[kept])]
-        indices = kept[np.argsort(-rank[kept], kind="stable")]
-        excluder[indices], overlap[indices] = -1, 0
-        return Interpretation(indices, rank[indices], method.name, vars(method), excluder, overlap)
 
 
 def boxes_of(found: Detections) -> Candidates:

@@ -12,8 +12,7 @@ import numpy as np
 
 from halfseen.arrays import Int64
 from halfseen.suppression.candidates import MEASURES, Candidates
-from halfseen.suppression.interpretation import Interpretation
-from halfseen.suppression.method import Method, choice, number
+from halfseen.suppression.method import Interpretation, Method, choice, number
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Greedy(Method):
                 shapes, own, measure, self.overlap
             )
             kept.append(chosen)
-        return candidates.interpret(self, np.concatenate(kept), candidates.score, excluder, overlap)
+        return self.interpret(candidates, np.concatenate(kept), candidates.score, excluder, overlap)
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def operating_point(samples: Samples, settings: MaskSettings, run: Run) -> float
     hidden = HiddenSettings()
     colours = lab(whole.quarters.astype(np.float32))
     if settings.grouping:
-        values = group(shipped_grouping(), values, colours, whole.outside, hidden)
+        values = group(shipped_grouping().ready, values, colours, whole.outside, hidden)
     low, high = -FURTHEST, FURTHEST
     for _ in range(HALVINGS):
         middle = (low + high) / 2
