@@ -52,6 +52,7 @@ def test_it_is_a_decorator_too() -> None:
 def test_a_private_place_is_made_where_numba_finds_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(libraries, "_own_folder", None)  # and forgotten again after this test
     monkeypatch.setattr(libraries, "_takes_files", lambda folder: False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("NUMBA_CACHE_DIR", "")
