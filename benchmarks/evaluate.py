@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from halfseen.data.formats import read_dataset
 from halfseen.evaluate.any_results import read_any_results
-from halfseen.studies.evaluate import Evaluation
+from halfseen.evaluate.evaluation import Evaluation
 from halfseen.studies.results import Question, evaluate_results
 
 IMAGES, OBJECTS, RUNS = 500, 12, 3

@@ -32,11 +32,12 @@ from halfseen.compute.map import map_images
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import write_atomically
 from halfseen.data.voc import read_voc
+from halfseen.evaluate.evaluation import Conditions
 from halfseen.evaluate.sweep import SHARES, summarise_sweep
 from halfseen.evaluate.table import Table
 from halfseen.evaluate.visibility import whole
 from halfseen.report.plots import as_png, points, style
-from halfseen.studies.evaluate import Conditions, MethodsOnImage, name_methods
+from halfseen.studies.evaluate import MethodsOnImage, name_methods
 
 CLASSES = ("aeroplane", "bus", "car", "horse", "motorbike", "tvmonitor")
 PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "sweep-voc.png"

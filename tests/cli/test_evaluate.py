@@ -244,7 +244,7 @@ def test_models_of_one_method_are_told_apart_by_file(models: Path, tmp_path: Pat
 
 def test_what_is_measured_is_what_detect_returns() -> None:
     """With a mask head, too."""
-    from halfseen.studies.evaluate import Conditions, Method
+    from halfseen.evaluate.evaluation import Conditions, Method
     from halfseen.studies.evaluate import evaluate as measure_all
 
     model = hs.load(Path(hs.__file__).parent / "models" / "scenes-car-VIS.safetensors")
@@ -276,7 +276,7 @@ def test_a_head_is_compared_with_the_papers_flags(
 def test_a_strangers_class_name_stays_in_the_folder(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from halfseen.studies.evaluate import Conditions, Method
+    from halfseen.evaluate.evaluation import Conditions, Method
     from halfseen.studies.evaluate import evaluate as measure_all
 
     label = "../../evil"

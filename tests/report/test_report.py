@@ -13,6 +13,7 @@ from halfseen.data.dataset import Dataset
 from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import AnnotationError, ImageError, SettingsError
 from halfseen.evaluate.bootstrap import crowded
+from halfseen.evaluate.evaluation import Conditions, Evaluation, Method
 from halfseen.evaluate.overview import by_fraction, overview, sweep_table, what_is_seen
 from halfseen.evaluate.summary import measure
 from halfseen.evaluate.visibility import best_recall
@@ -21,7 +22,7 @@ from halfseen.refine.detector import Detector
 from halfseen.report import plots
 from halfseen.report.cases import Case, choose_cases, picture
 from halfseen.report.report import report_html
-from halfseen.studies.evaluate import Conditions, Evaluation, Method, evaluate, with_covering
+from halfseen.studies.evaluate import evaluate, with_covering
 from tests.builders import (
     HEIGHT,
     WIDTH,

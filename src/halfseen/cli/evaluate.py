@@ -20,7 +20,7 @@ from halfseen.errors import HalfseenError, SettingsError
 
 if TYPE_CHECKING:
     from halfseen.data.dataset import Dataset
-    from halfseen.studies.evaluate import Conditions, Evaluation, Method
+    from halfseen.evaluate.evaluation import Conditions, Evaluation, Method
 
 NAME = "evaluate"
 AS = "; if the data call it otherwise, say --as NAME"
@@ -133,9 +133,10 @@ def command(
       halfseen evaluate a.json b.json --truth val.json --by visible -o found
       halfseen evaluate dets.odgt --truth annotation_val.odgt --by crowd
     """
+    from halfseen.evaluate.evaluation import Conditions
     from halfseen.evaluate.sweep import SHARES
     from halfseen.report.files import as_document, as_text, write_files
-    from halfseen.studies.evaluate import Conditions, with_paper_flags
+    from halfseen.studies.evaluate import with_paper_flags
 
     report = Report(quiet)
     if truth is not None:

@@ -14,7 +14,7 @@ from halfseen.errors import HalfseenError, SettingsError
 if TYPE_CHECKING:
     from halfseen.data.dataset import Dataset
     from halfseen.evaluate.any_results import Results
-    from halfseen.studies.evaluate import Evaluation
+    from halfseen.evaluate.evaluation import Evaluation
 
 MOST_PROBLEMS = 5  # printed; all of them are in the report
 MOST_CLASSES = 3  # whose tables are printed in full

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from halfseen.data.files import plain_name, write_atomically
 from halfseen.errors import HalfseenError
+from halfseen.evaluate.evaluation import Evaluation
 from halfseen.evaluate.results import results_name, write_voc_results
 from halfseen.evaluate.table import Table
 from halfseen.report.report import settings_of, write_report
-from halfseen.studies.evaluate import Evaluation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,11 +19,11 @@ from PIL import Image
 from halfseen.arrays import Pixels
 from halfseen.data.files import write_atomically
 from halfseen.errors import HalfseenError
+from halfseen.evaluate.evaluation import Evaluation, Method
 from halfseen.evaluate.overview import by_fraction, overview, sweep_table, what_is_seen
 from halfseen.evaluate.table import Cell, Table
 from halfseen.report import plots
 from halfseen.report.cases import Case, choose_cases, picture
-from halfseen.studies.evaluate import Evaluation, Method
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

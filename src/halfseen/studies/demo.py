@@ -14,6 +14,7 @@ from halfseen.data.dataset import Dataset
 from halfseen.data.image import write_image
 from halfseen.data.scenes import CLASSES, render_scenes
 from halfseen.errors import SettingsError, suggest
+from halfseen.evaluate.evaluation import Conditions, Evaluation, Method
 from halfseen.evaluate.table import Cell, Table
 from halfseen.evaluate.visibility import ap_by_subset, whole
 from halfseen.learn.masks.head import learn_masks
@@ -28,7 +29,7 @@ from halfseen.report.draw import draw_detections
 from halfseen.report.files import write_files
 from halfseen.report.filmstrip import Frame, film, plot_film, write_film
 from halfseen.report.learnt import write_pictures
-from halfseen.studies.evaluate import Conditions, Evaluation, Method, evaluate, with_covering
+from halfseen.studies.evaluate import evaluate, with_covering
 
 TEST_SEED = 1_000_000  # apart from any seed that a user would choose for training
 STRONG = 0.0  # the score from which pictures show a detection in full

@@ -14,6 +14,7 @@ from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.evaluate.any_results import Results
 from halfseen.evaluate.bootstrap import bootstrap_difference
+from halfseen.evaluate.evaluation import Conditions, Evaluation, Method
 from halfseen.evaluate.groups import Groups, group_objects
 from halfseen.evaluate.protocols import (
     Measured,
@@ -25,7 +26,7 @@ from halfseen.evaluate.protocols import (
 from halfseen.evaluate.summary import measure_boxes
 from halfseen.evaluate.table import Cell, Table
 from halfseen.ground_truth import GroundTruth
-from halfseen.studies.evaluate import Conditions, Evaluation, Method, check_objects
+from halfseen.studies.evaluate import check_objects
 
 RESAMPLES = 1000
 
