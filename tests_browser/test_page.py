@@ -84,7 +84,6 @@ def test_a_covered_object_is_lost_by_bl_and_still_seen_by_vis(page: Page) -> Non
     assert all(card["reported"] for card in before.values())
     assert "every method finds it" in page.text("#story")
     assert "You have covered nothing" in page.text("#story")
-    keep(page, "page-uncovered")
     area = cover(page)
     after = {name: page.card(name) for name in before}
     assert after["BL"]["score"] < before["BL"]["score"] - 0.3
@@ -184,7 +183,6 @@ def test_a_photo_shows_the_classes_found_and_is_covered_as_a_scene_is(
     assert page.run("return document.querySelector('#scenes [aria-checked=true]')") is None
     before = {name: page.card(name) for name in ("Rigid", "VIS", "VIS+NMS")}
     assert before["VIS"]["reported"]
-    keep(page, "page-photo")
     cover_watched(page, (500, 320))
     after = {name: page.card(name) for name in before}
     assert 30 < int(page.run("return document.body.dataset.covered")) < 70
@@ -282,7 +280,6 @@ def test_a_bad_file_shows_a_message(page: Page, name: str, content: bytes, says:
     assert page.text("#message").startswith(f"{name}: ")
     assert says in page.text("#message")
     assert page.card("VIS") == before
-    keep(page, "page-bad-file")
     page.scene(1)
     assert not page.find("#message").is_displayed()
 
@@ -395,7 +392,6 @@ def test_it_fits_a_phone_in_either_theme(url: str, theme: str, field: np.ndarray
         paper = phone.run("return getComputedStyle(document.body).backgroundColor")
         assert (min(int(v) for v in paper[4:-1].split(",")) > 128) == (theme == "light")
         assert phone.card("VIS")["score"] is not None
-        keep(phone, f"page-phone-{theme}")
         drop_photo(phone, field)
         assert phone.run("return document.documentElement.scrollWidth") <= 390
         assert phone.find("#classes button").is_displayed()
@@ -405,11 +401,5 @@ def test_it_fits_a_phone_in_either_theme(url: str, theme: str, field: np.ndarray
         )
         tones = [sum(int(v) for v in tone[4:-1].split(",")) for tone in chip]
         assert abs(tones[0] - tones[1]) > 250  # legible
-        keep(phone, f"page-phone-photo-{theme}")
-        phone.scene(SCENE)
-        if theme == "dark":
-            phone.resize(1360, 1000)
-            phone.settle()
-            keep(phone, "page-dark")
     finally:
         phone.close()

@@ -1,5 +1,6 @@
 """The third place of work: a Dask scheduler and two workers, each a process on loopback."""
 
+import contextlib
 import io
 import json
 import operator
@@ -58,10 +59,13 @@ class Cluster:
             stderr=subprocess.DEVNULL,
         )
 
-    def start_workers(self, count: int) -> None:
-        for _ in range(count):
+    def have_workers(self, count: int) -> None:
+        """Start or kill workers until there are so many, whatever a test before has left."""
+        while len(self.workers) > count:
+            self.kill()
+        while len(self.workers) < count:
             self.workers.append(self._start("worker", "--nthreads", "1", "--no-nanny"))
-        self.client.wait_for_workers(len(self.workers), timeout=120)
+        wait_for(lambda: len(self.client.nthreads()) == count)
 
     def kill(self) -> None:
         worker = self.workers.pop()
@@ -77,13 +81,19 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     found = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
-        found.start_workers(2)
         yield found
     finally:
         found.close()
+
+
+@pytest.fixture
+def machines(cluster_of_two: Cluster) -> Cluster:
+    """The cluster, each time with two workers."""
+    cluster_of_two.have_workers(2)
+    return cluster_of_two
 
 
 @pytest.fixture(scope="module")
@@ -282,14 +292,15 @@ def test_no_worker_left_is_a_clear_message_and_the_run_goes_on_later(
     monkeypatch.setattr(cluster, "PATIENCE", 1.0)
     monkeypatch.setattr(cluster, "POLL", 0.2)
     out = tmp_path / "out"
-    kill_after(3, out, machines.kill, monkeypatch)  # the last one
+    machines.have_workers(1)
+    kill_after(3, out, machines.kill, monkeypatch)
     assert run(words(data, out, "--cluster", machines.address)) == 1
     assert machines.workers == []
     told = capsys.readouterr().err.splitlines()[-1]
     assert "no worker left for 1 s; what is finished is kept" in told
     finished = content(out)
     assert 3 <= len(finished) < 13
-    machines.start_workers(1)
+    machines.have_workers(1)
     assert run(words(data, out, "--cluster", machines.address)) == 1
     assert content(out) == content(data / "local")
     assert finished.items() <= content(out).items()
@@ -308,7 +319,6 @@ def rounds_kept(model: Path) -> int:
 def test_a_worker_killed_in_training_costs_nothing(
     machines: Cluster, lessons: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machines.start_workers(2 - len(machines.workers))
     out = tmp_path / "model"
     kill_when(lambda: rounds_kept(out) >= 3, machines.kill, monkeypatch)
     assert run(train_words(lessons, out, "--cluster", machines.address)) == 0
@@ -323,7 +333,8 @@ def test_training_without_workers_is_told_and_goes_on_later(
     monkeypatch.setattr(cluster, "PATIENCE", 1.0)
     monkeypatch.setattr(cluster, "POLL", 0.2)
     out = tmp_path / "model"
-    kill_when(lambda: rounds_kept(out) >= 3, machines.kill, monkeypatch)  # the last one
+    machines.have_workers(1)
+    kill_when(lambda: rounds_kept(out) >= 3, machines.kill, monkeypatch)
     words = train_words(lessons, out, "--cluster", machines.address)
     assert run(words) == 1
     assert machines.workers == []
@@ -331,7 +342,7 @@ def test_training_without_workers_is_told_and_goes_on_later(
     assert "no worker left for 1 s; what is finished is kept" in told
     assert told.endswith(f"with --resume: {out}.checkpoint keeps the rounds so far")
     assert not out.exists()
-    machines.start_workers(1)
+    machines.have_workers(1)
     assert run([*words, "--resume"]) == 0
     assert out.read_bytes() == (lessons / "local").read_bytes()
 
@@ -362,15 +373,16 @@ def test_an_item_that_kills_workers_is_found_and_given_up(
 
 
 def test_a_scheduler_that_is_not_there_or_goes_away(
-    tmp_path: Path, machines: Cluster, data: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster, "CONNECT", 0.5)
     assert run(words(data, tmp_path / "out", "--cluster", "tcp://127.0.0.1:9")) == 1
     assert "tcp://127.0.0.1:9: no Dask scheduler answers there" in capsys.readouterr().err
-    results = map_images(np.sqrt, range(10_000), cluster=machines.address)
-    next(results)
-    machines.scheduler.kill()
-    machines.scheduler.wait()
-    with pytest.raises(ClusterError, match="lost the scheduler; what is finished is kept"):
-        list(results)
+    with contextlib.closing(Cluster(tmp_path)) as machines:
+        machines.have_workers(1)
+        results = map_images(np.sqrt, range(10_000), cluster=machines.address)
+        next(results)
+        machines.scheduler.kill()
+        machines.scheduler.wait()
+        with pytest.raises(ClusterError, match="lost the scheduler; what is finished is kept"):
+            list(results)
