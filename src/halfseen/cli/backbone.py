@@ -5,20 +5,17 @@ from __future__ import annotations
 import json as text
 from typing import Annotated
 
-import typer
+from halfseen.cli.options import flag
 
 NAME = "backbone"
 
 
 def command(
     make: Annotated[
-        bool,
-        typer.Option("--make", metavar="", help="Make the default's network, if it is not there."),
+        bool, flag("--make", help="Make the default's network, if it is not there.")
     ] = False,
-    check: Annotated[
-        bool, typer.Option("--check", metavar="", help="Load each network, and run it once.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", metavar="", help="Print them as JSON.")] = False,
+    check: Annotated[bool, flag("--check", help="Load each network, and run it once.")] = False,
+    json: Annotated[bool, flag("--json", help="Print them as JSON.")] = False,
 ) -> int:
     r"""Show the networks that models on network blocks use.
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from halfseen.cli.data import Data, Images, Label, Split, open_dataset
 from halfseen.cli.options import (
     Chosen,
@@ -17,6 +15,7 @@ from halfseen.cli.options import (
     PresetOption,
     Quiet,
     Seed,
+    flag,
     make_settings,
     show_check,
 )
@@ -36,9 +35,7 @@ def command(
     seed: Seed = 0,
     chosen: Chosen = None,
     cores: Cores = None,
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print everything as one line of JSON.")
-    ] = False,
+    json: Annotated[bool, flag("--json", help="Print everything as one line of JSON.")] = False,
     quiet: Quiet = False,
 ) -> int:
     """Look at a dataset before training, in seconds.

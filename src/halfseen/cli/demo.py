@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halfseen.cli.options import duration
+from halfseen.cli.options import Cores, Quiet, duration, flag
 from halfseen.cli.terminal import Report
 from halfseen.errors import SettingsError
 
@@ -32,15 +32,9 @@ def command(
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="The same seed gives the same demo.")
     ] = 1,
-    cores: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Cores to use.", show_default="all")
-    ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print all figures as JSON, no table.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")
-    ] = False,
+    cores: Cores = None,
+    json: Annotated[bool, flag("--json", help="Print all figures as JSON, no table.")] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Learn from drawn scenes with three methods, and compare them.
 

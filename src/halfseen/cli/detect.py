@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfseen.cli.models import complete_model
-from halfseen.cli.options import Cluster
+from halfseen.cli.options import Cluster, Cores, OutFolder, Overlap, Quiet, Suppression, flag
 from halfseen.cli.terminal import Report, count, show
 from halfseen.collection.formats import FORMATS
 from halfseen.errors import HalfseenError, SettingsError
@@ -48,12 +48,8 @@ def command(
             show_default=False,
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FOLDER", help="Where to write.")
-    ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print one line of JSON for each image.")
-    ] = False,
+    out: OutFolder = None,
+    json: Annotated[bool, flag("--json", help="Print one line of JSON for each image.")] = False,
     file_format: Annotated[
         FileFormat,
         typer.Option("--format", metavar="NAME", help="jsonl, coco, voc, csv or parquet."),
@@ -63,20 +59,16 @@ def command(
         typer.Option(metavar="", help="Draw the detections.", show_default="without --shard"),
     ] = None,
     compare: Annotated[
-        bool,
-        typer.Option("--compare", metavar="", help="Put the photograph beside the picture."),
+        bool, flag("--compare", help="Put the photograph beside the picture.")
     ] = False,
     everything: Annotated[
-        bool,
-        typer.Option("--all", metavar="", help="Also list and draw what is less probable."),
+        bool, flag("--all", help="Also list and draw what is less probable.")
     ] = False,
     every_class: Annotated[
-        bool,
-        typer.Option("--every-class", metavar="", help="Keep all classes found for one object."),
+        bool, flag("--every-class", help="Keep all classes found for one object.")
     ] = False,
     explain: Annotated[
-        bool,
-        typer.Option("--explain", metavar="", help="Show what was suppressed, and by what."),
+        bool, flag("--explain", help="Show what was suppressed, and by what.")
     ] = False,
     threshold: Annotated[
         float | None,
@@ -94,23 +86,9 @@ def command(
             show_default="0.5, or score 0",
         ),
     ] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Suppression: voting, greedy, covering, meanshift, soft."
-        ),
-    ] = "voting",
-    overlap: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Overlap allowed between two objects.",
-            show_default="the method's",
-        ),
-    ] = None,
-    cores: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Cores to use.", show_default="all")
-    ] = None,
+    method: Suppression = "voting",
+    overlap: Overlap = None,
+    cores: Cores = None,
     memory: Annotated[
         float | None,
         typer.Option(
@@ -126,12 +104,9 @@ def command(
         typer.Option(min=1, metavar="N", help="Write one file for every N images."),
     ] = None,
     retry_failed: Annotated[
-        bool,
-        typer.Option("--retry-failed", metavar="", help="Try the failed images of a run again."),
+        bool, flag("--retry-failed", help="Try the failed images of a run again.")
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")
-    ] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Find objects, and say which part of each is visible.
 

@@ -14,7 +14,7 @@ import typer
 from halfseen.cli.data import Images, Kind, Split, open_dataset
 from halfseen.cli.evaluate_results import Request, Show, evaluate_files, make_folder, tell_problems
 from halfseen.cli.models import complete_model
-from halfseen.cli.options import Cluster, Cores, Quiet
+from halfseen.cli.options import Cluster, Cores, OutFolder, Overlap, Quiet, Suppression, flag
 from halfseen.cli.terminal import Report, note, show
 from halfseen.errors import HalfseenError, SettingsError
 
@@ -63,42 +63,21 @@ def command(
             "--class", metavar="NAME", help="Only this class; may be repeated.", show_default="all"
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FOLDER", help="Where to write.")
-    ] = None,
+    out: OutFolder = None,
     threshold: Annotated[
         float, typer.Option(metavar="SCORE", help="The lowest score that counts.")
     ] = -1.1,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Suppression: voting, greedy, covering, meanshift, soft."
-        ),
-    ] = "voting",
-    overlap: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Overlap allowed between two objects.",
-            show_default="the method's",
-        ),
-    ] = None,
+    method: Suppression = "voting",
+    overlap: Overlap = None,
     sweep: Annotated[
         bool, typer.Option(metavar="", help="Also cover whole objects with texture, step by step.")
     ] = True,
     whole_boxes: Annotated[
-        bool,
-        typer.Option(
-            "--whole-boxes", metavar="", help="Compare with boxes of whole objects, where known."
-        ),
+        bool, flag("--whole-boxes", help="Compare with boxes of whole objects, where known.")
     ] = False,
     paper_flags: Annotated[
         bool,
-        typer.Option(
-            "--paper-flags",
-            metavar="",
-            help="Also evaluate models with a mask head by the paper's flags.",
-        ),
+        flag("--paper-flags", help="Also evaluate models with a mask head by the paper's flags."),
     ] = False,
     name: Annotated[
         str | None,
@@ -109,9 +88,7 @@ def command(
     ] = 0,
     cores: Cores = None,
     cluster: Cluster = None,
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print all figures as JSON, no tables.")
-    ] = False,
+    json: Annotated[bool, flag("--json", help="Print all figures as JSON, no tables.")] = False,
     quiet: Quiet = False,
 ) -> int:
     """Measure models, or any detector's results: AP overall and by visible share.

@@ -7,8 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from halfseen.cli.options import flag
 from halfseen.cli.terminal import show
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ ALL = "all"
 
 
 def command(
-    json: Annotated[bool, typer.Option("--json", metavar="", help="Print them as JSON.")] = False,
+    json: Annotated[bool, flag("--json", help="Print them as JSON.")] = False,
 ) -> int:
     r"""List the models that ship with halfseen, with their average precision.
 

@@ -1,9 +1,10 @@
-"""Options that `check`, `train` and `tune` share, and the summary that they print first."""
+"""Options that commands share, and the summary that `check`, `train` and `tune` print first."""
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,6 +35,11 @@ class Preset(StrEnum):
     net = "net"
 
 
+def flag(*names: str, help: str) -> Any:
+    """An option without a value."""
+    return typer.Option(*names, metavar="", help=help)
+
+
 Chosen = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Any other setting; may be repeated."),
@@ -46,10 +52,7 @@ PresetOption = Annotated[
     Preset,
     typer.Option("--preset", help="net: on blocks of a neural network. paper: its settings."),
 ]
-Fast = Annotated[
-    bool,
-    typer.Option("--fast", metavar="", help="The detector alone: no masks, no probability."),
-]
+Fast = Annotated[bool, flag("--fast", help="The detector alone: no masks, no probability.")]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same model.")]
 Cores = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Cores to use.", show_default="all")
@@ -58,7 +61,23 @@ Cluster = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Run on the workers of a Dask scheduler (tcp://...)."),
 ]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")]
+Quiet = Annotated[bool, flag("-q", "--quiet", help="Print only errors.")]
+Suppression = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Suppression: voting, greedy, covering, meanshift, soft."),
+]
+Overlap = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Overlap allowed between two objects.",
+        show_default="the method's",
+    ),
+]
+OutFile = Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="Where to write.")]
+OutFolder = Annotated[
+    Path | None, typer.Option("-o", "--out", metavar="FOLDER", help="Where to write.")
+]
 
 
 def make_settings(

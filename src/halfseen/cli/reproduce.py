@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halfseen.cli.options import Cluster, Cores, Preset, PresetOption, Quiet, Seed
+from halfseen.cli.options import Cluster, Cores, Preset, PresetOption, Quiet, Seed, flag
 from halfseen.cli.terminal import Advance, Report
 from halfseen.errors import ClusterError, HalfseenError
 
@@ -41,9 +41,7 @@ def command(
     seed: Seed = 0,
     cores: Cores = None,
     cluster: Cluster = None,
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print the table as JSON.")
-    ] = False,
+    json: Annotated[bool, flag("--json", help="Print the table as JSON.")] = False,
     quiet: Quiet = False,
 ) -> int:
     """Train and test BL, BLT and VIS as the paper does, class by class.

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from halfseen.cli.options import Quiet, flag
 from halfseen.cli.terminal import Report
 
 NAME = "scenes"
@@ -43,12 +44,8 @@ def command(
         int, typer.Option(min=96, max=4096, metavar="PIXELS", help="From 96 to 4096.")
     ] = 375,
     images: Annotated[ImageFormat, typer.Option(help="Format of the pictures.")] = ImageFormat.png,
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print what was written as JSON.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")
-    ] = False,
+    json: Annotated[bool, flag("--json", help="Print what was written as JSON.")] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Draw scenes with partly hidden objects, as a VOC folder.
 

@@ -10,6 +10,7 @@ import typer
 
 from halfseen.cli.convert import as_names
 from halfseen.cli.models import complete_model
+from halfseen.cli.options import Cores, OutFile, Quiet, flag
 from halfseen.cli.terminal import Report
 from halfseen.errors import SettingsError
 
@@ -24,7 +25,7 @@ def command(
             metavar="IMAGES", help="Files, folders, globs in quotes, lists, .tar, URLs."
         ),
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="Where to write.")],
+    out: OutFile,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,15 +47,9 @@ def command(
         list[str] | None,
         typer.Option(metavar="OLD=NEW", help="The model's name of a class; may be repeated."),
     ] = None,
-    cores: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Cores to use.", show_default="all")
-    ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print the counts as JSON.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")
-    ] = False,
+    cores: Cores = None,
+    json: Annotated[bool, flag("--json", help="Print the counts as JSON.")] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Say which part of another detector's boxes is visible.
 

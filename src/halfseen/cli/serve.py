@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from halfseen.cli.options import flag
 from halfseen.cli.terminal import Report
 from halfseen.errors import SettingsError, install
 
@@ -26,12 +27,8 @@ def command(
     workers: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Threads.", show_default="all cores")
     ] = None,
-    browse: Annotated[
-        bool, typer.Option("--open", metavar="", help="Open the page in a browser.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", metavar="", help="Print only the page's address.")
-    ] = False,
+    browse: Annotated[bool, flag("--open", help="Open the page in a browser.")] = False,
+    quiet: Annotated[bool, flag("-q", "--quiet", help="Print only the page's address.")] = False,
 ) -> int:
     r"""Show a web page: cover an object and watch what each method finds.
 

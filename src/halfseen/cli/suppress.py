@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from halfseen.cli.options import OutFile, Quiet, flag
 from halfseen.cli.terminal import Report
 from halfseen.errors import SettingsError
 
@@ -16,7 +17,7 @@ NAME = "suppress"
 
 def command(
     source: Annotated[Path, typer.Argument(metavar="RESULTS", help="A COCO results file (JSON).")],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="Where to write.")],
+    out: OutFile,
     overlap: Annotated[
         float, typer.Option(metavar="SHARE", help="Overlap allowed between two objects, 0 to 1.")
     ] = 0.5,
@@ -32,16 +33,9 @@ def command(
     groups: Annotated[
         str, typer.Option(metavar="NAME", help="Who excludes whom: class (its own) or all.")
     ] = "class",
-    keep_scores: Annotated[
-        bool,
-        typer.Option("--keep-scores", metavar="", help="Leave scores as they are."),
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print the counts as JSON.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", metavar="", help="Print only errors.")
-    ] = False,
+    keep_scores: Annotated[bool, flag("--keep-scores", help="Leave scores as they are.")] = False,
+    json: Annotated[bool, flag("--json", help="Print the counts as JSON.")] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Remove the duplicates from another detector's COCO results.
 

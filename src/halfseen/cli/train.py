@@ -25,6 +25,7 @@ from halfseen.cli.options import (
     Quiet,
     Seed,
     duration,
+    flag,
     make_settings,
     show_check,
 )
@@ -55,12 +56,8 @@ def command(
     chosen: Chosen = None,
     cores: Cores = None,
     cluster: Cluster = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", metavar="", help="Resume from the checkpoint.")
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print one line of JSON for each round.")
-    ] = False,
+    resume: Annotated[bool, flag("--resume", help="Resume from the checkpoint.")] = False,
+    json: Annotated[bool, flag("--json", help="Print one line of JSON for each round.")] = False,
     quiet: Quiet = False,
 ) -> int:
     """Learn to detect one class, from boxes alone.

@@ -18,6 +18,7 @@ from halfseen.cli.options import (
     PresetOption,
     Quiet,
     Seed,
+    flag,
     make_settings,
 )
 from halfseen.cli.terminal import Report, complain
@@ -61,9 +62,7 @@ def command(
     chosen: Chosen = None,
     cores: Cores = None,
     cluster: Cluster = None,
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print the best values as JSON.")
-    ] = False,
+    json: Annotated[bool, flag("--json", help="Print the best values as JSON.")] = False,
     quiet: Quiet = False,
 ) -> int:
     """Choose lambda, alpha and the overlaps of suppression, one after another.
