@@ -32,10 +32,10 @@ from tests.builders import make_image, make_model, make_noise
 
 def run(words: list[str], seconds: float | None = None) -> bool:
     """Runs a command in a process of its own, killed after a time; whether it came to its end."""
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as message:
 
         def command() -> None:
-            os.dup2(told.fileno(), sys.stderr.fileno())
+            os.dup2(message.fileno(), sys.stderr.fileno())
             os._exit(cli.run(words))
 
         process = multiprocessing.get_context("fork").Process(target=command)
@@ -46,8 +46,8 @@ def run(words: list[str], seconds: float | None = None) -> bool:
             process.join()
             return False
         if process.exitcode:
-            told.seek(0)
-            raise SystemExit(f"{' '.join(words)}: {told.read().decode()}")
+            message.seek(0)
+            raise SystemExit(f"{' '.join(words)}: {message.read().decode()}")
     return True
 
 

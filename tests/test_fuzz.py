@@ -100,8 +100,8 @@ def test_the_fuzzer_finds_faults(
     faults = tmp_path / "faults"
     names = ["mask", "voc", "name_list", "mot", "kitti"]
     assert fuzz.main([*names, "--seconds", "10", "--seed", "1", "--faults", str(faults)]) == 1
-    told = json.loads(capfd.readouterr().out.splitlines()[-1])
-    assert {fault.split("-")[0] for fault in told["faults"]} == set(names)
+    message = json.loads(capfd.readouterr().out.splitlines()[-1])
+    assert {fault.split("-")[0] for fault in message["faults"]} == set(names)
     kept = {path.name.split("-")[0]: path for path in faults.glob("*.txt")}
     assert "ZeroDivisionError" in kept["mask"].read_text()
     assert "died with 9" in kept["voc"].read_text()

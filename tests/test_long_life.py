@@ -101,7 +101,7 @@ def test_a_read_only_home_and_package_are_no_obstacle(tmp_path: Path) -> None:
         "from numba import njit\n"
         "@njit(cache=True)\n"
         "def f(x): return x + 1\n"
-        "with compilation.on_compile(lambda where: print('told', where)):\n"
+        "with compilation.on_compile(lambda where: print('message', where)):\n"
         "    f(1)\n"
         "print('kept', any(place.rglob('*.nbc')))\n"
     )
@@ -114,4 +114,4 @@ def test_a_read_only_home_and_package_are_no_obstacle(tmp_path: Path) -> None:
         [sys.executable, script], env=environment, capture_output=True, text=True, check=True
     )
     place = tmp_path / f"halfseen-kernels-{os.getuid()}"
-    assert run.stdout.splitlines() == [f"told {place}", "kept True"]
+    assert run.stdout.splitlines() == [f"message {place}", "kept True"]

@@ -229,9 +229,9 @@ def test_a_cover_beside_what_is_called_hidden_is_told_from_one_over_it(page: Pag
     x = area[0] + 0.9 * (area[2] - area[0])
     page.drag((x, area[1] + 10), (x + 7, area[1] + 17))  # next to nothing
     page.settle()
-    told = page.text("#story")
-    assert "and where" not in told
-    assert "nothing for hidden" in told or "not under your cover" in told
+    message = page.text("#story")
+    assert "and where" not in message
+    assert "nothing for hidden" in message or "not under your cover" in message
 
 
 def test_targets_can_be_hit_with_a_thumb(page: Page, field: np.ndarray) -> None:

@@ -257,8 +257,8 @@ def test_what_is_measured_is_what_detect_returns() -> None:
             np.testing.assert_array_equal(found.full, expected.full)
             np.testing.assert_array_equal(found.visible, expected.visible)
             np.testing.assert_array_equal(found.score, expected.score)
-            for mine, other in zip(found.blocks, expected.blocks, strict=True):
-                np.testing.assert_array_equal(mine, other)
+            for one, other in zip(found.blocks, expected.blocks, strict=True):
+                np.testing.assert_array_equal(one, other)
 
 
 def test_a_head_is_compared_with_the_papers_flags(
@@ -310,9 +310,9 @@ def test_a_reproduction_of_other_images_needs_another_folder(
         (["--seed", "7"], "seed"),
     ):
         assert run([*words, *changed]) == 2
-        told = capsys.readouterr().err
-        assert f"holds a study with other {what}; choose another folder" in told
-        assert told.count("\n") == 1
+        message = capsys.readouterr().err
+        assert f"holds a study with other {what}; choose another folder" in message
+        assert message.count("\n") == 1
     (out / "default" / "study.json").write_text("[]")
     assert run(words) == 2
     assert "not a study's" in capsys.readouterr().err
@@ -327,8 +327,8 @@ def test_a_reproduction_without_any_class_says_so(
     capsys.readouterr()
     words = ["reproduce", str(data), "--train", "train", "--test", "train", "--class", "bus"]
     assert run([*words, "-o", str(out)]) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 2
-    assert "no class 'bus'" in told[0]
-    assert told[1].endswith("no class could be learnt; nothing was written")
+    message = capsys.readouterr().err.splitlines()
+    assert len(message) == 2
+    assert "no class 'bus'" in message[0]
+    assert message[1].endswith("no class could be learnt; nothing was written")
     assert not out.exists()

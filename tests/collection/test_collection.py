@@ -389,9 +389,9 @@ def test_files_that_vanish_are_failures(photos: Path, tmp_path: Path) -> None:
     found = list(find_photos([str(photos)]))
     with open_journal(tmp_path / "out", REQUEST, found) as journal:
         (photos / "05.png").unlink()
-        told: list[str] = []
-        assert run_collection(journal, a_record, on_failed=told.append).failed == 2
-    assert told[1] == f"{photos / '05.png'}: no such file"
+        message: list[str] = []
+        assert run_collection(journal, a_record, on_failed=message.append).failed == 2
+    assert message[1] == f"{photos / '05.png'}: no such file"
 
 
 def test_stop_ends_after_the_present_shard(photos: Path, tmp_path: Path) -> None:
@@ -534,13 +534,13 @@ def test_ctrl_c_once_finishes_the_shard_twice_stops(
     process = start(model, photos, out, 0.3)
     wait_for(lambda: (out / "shards" / "000000.jsonl").exists())
     process.send_signal(signal.SIGINT)
-    told = process.communicate()[1]
+    message = process.communicate()[1]
     assert process.returncode == 130
     # The signal may come between two shards: then there is none to finish.
     done = list(content(out))
     assert done in (["000000.jsonl"], ["000000.jsonl", "000001.jsonl"])
-    assert ("stopping after this shard" in told) == (len(done) == 2)
-    assert f"{3 * len(done)} of 10 images" in told
+    assert ("stopping after this shard" in message) == (len(done) == 2)
+    assert f"{3 * len(done)} of 10 images" in message
     process = start(model, photos, out, 1.0)
     assert process.stderr is not None
     begun = f"{len(done)} of 4 shards"

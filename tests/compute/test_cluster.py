@@ -296,8 +296,8 @@ def test_no_worker_left_is_a_clear_message_and_the_run_goes_on_later(
     kill_after(3, out, machines.kill, monkeypatch)
     assert run(words(data, out, "--cluster", machines.address)) == 1
     assert machines.workers == []
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert "no worker left for 1 s; what is finished is kept" in told
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert "no worker left for 1 s; what is finished is kept" in message
     finished = content(out)
     assert 3 <= len(finished) < 13
     machines.have_workers(1)
@@ -338,9 +338,9 @@ def test_training_without_workers_is_told_and_goes_on_later(
     words = train_words(lessons, out, "--cluster", machines.address)
     assert run(words) == 1
     assert machines.workers == []
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert "no worker left for 1 s; what is finished is kept" in told
-    assert told.endswith(f"with --resume: {out}.checkpoint keeps the rounds so far")
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert "no worker left for 1 s; what is finished is kept" in message
+    assert message.endswith(f"with --resume: {out}.checkpoint keeps the rounds so far")
     assert not out.exists()
     machines.have_workers(1)
     assert run([*words, "--resume"]) == 0

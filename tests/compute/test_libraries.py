@@ -82,7 +82,7 @@ def test_compilation_is_told_once_and_not_from_the_cache(tmp_path: Path) -> None
         "from halfseen.compute.libraries import on_compile\n"
         "@njit(cache=True)\n"
         "def f(x): return x + 1\n"
-        "with on_compile(lambda place: print('told', place)):\n"
+        "with on_compile(lambda place: print('message', place)):\n"
         "    f(1); f(1.0)\n"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
@@ -92,7 +92,7 @@ def test_compilation_is_told_once_and_not_from_the_cache(tmp_path: Path) -> None
             [sys.executable, script], env=environment, capture_output=True, text=True, check=True
         ).stdout
 
-    assert run() == "told None\n"
+    assert run() == "message None\n"
     assert run() == ""
 
 

@@ -101,7 +101,7 @@ def test_far_blocks_do_not_depend_on_the_border_at_all() -> None:
 
 def test_a_block_looks_at_the_square_that_it_owns() -> None:
     """Where a patch changes a level, blocks change around its middle."""
-    net, rng, away = Net(), np.random.default_rng(3), []
+    net, rng, differences = Net(), np.random.default_rng(3), []
     level = picture(240, 240)
     before = net(level)
     for y, x in rng.integers(96, 144, (16, 2)):
@@ -109,11 +109,11 @@ def test_a_block_looks_at_the_square_that_it_owns() -> None:
         changed[:, y - 4 : y + 4, x - 4 : x + 4] = rng.integers(0, 256, (3, 1, 1))
         change = ((net(changed) - before) ** 2).sum(2)
         middle = 16 * np.arange(15) + 8
-        away.append(
+        differences.append(
             [change.sum(1) @ middle - y * change.sum(), change.sum(0) @ middle - x * change.sum()]
             / change.sum()
         )
-    assert np.abs(np.mean(away, axis=0)).max() < 4
+    assert np.abs(np.mean(differences, axis=0)).max() < 4
 
 
 def test_tiles_give_the_blocks_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,9 +113,9 @@ def test_all_that_is_wanted_is_estimated() -> None:
     assert headless.costs == (detector, calibration)
     assert whole.seconds == pytest.approx(sum(cost.seconds for cost in whole.costs) / 2)
     assert whole.memory == max(cost.memory for cost in whole.costs)
-    told = whole.as_json()
-    assert (told["memory"], told["seconds"]) == (whole.memory, whole.seconds)
-    assert [cost["step"] for cost in told["costs"]] == ["detector", "mask head", "calibration"]
+    message = whole.as_json()
+    assert (message["memory"], message["seconds"]) == (whole.memory, whole.seconds)
+    assert [cost["step"] for cost in message["costs"]] == ["detector", "mask head", "calibration"]
     few = tiny_settings(masks=True, mask_head=MaskSettings(windows=100))
     assert check(scenes, "car", few, cores=2).costs[1].seconds < head.seconds
     assert len(check(scenes, "car", tiny_settings(masks=True, method="BLT"), cores=2).costs) == 1

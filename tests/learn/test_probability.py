@@ -242,12 +242,12 @@ def test_the_command_tells_how_likely(tmp_path: Path, capsys: pytest.CaptureFixt
     save(calibrated(), model)
     write_image(photo, render_scenes(1, seed=5, classes=["car"]).image(0))
     assert run(["detect", str(model), str(photo), "--all"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert len(told) > 1
-    assert all(re.match(r"  car \d+%, \d+% seen", line) for line in told[1:])
+    message = capsys.readouterr().out.splitlines()
+    assert len(message) > 1
+    assert all(re.match(r"  car \d+%, \d+% seen", line) for line in message[1:])
     assert run(["detect", str(model), str(photo), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["detections"]
-    assert len(found) == len(told) - 1
+    assert len(found) == len(message) - 1
     assert all(0 <= row["probability"] <= 1 for row in found)
 
 

@@ -43,26 +43,26 @@ def as_bytes(model: hs.Mixture, folder: Path) -> bytes:
 
 @cache
 def unbroken() -> tuple[hs.Mixture, tuple[Progress, ...]]:
-    told: list[Progress] = []
-    model = train(scenes(), "car", all_steps(), cores=1, on_progress=told.append)
-    return model, tuple(told)
+    message: list[Progress] = []
+    model = train(scenes(), "car", all_steps(), cores=1, on_progress=message.append)
+    return model, tuple(message)
 
 
 def test_progress_names_each_step_and_ends_when_all_is_done() -> None:
-    model, told = unbroken()
+    model, message = unbroken()
     assert model.head is not None
     assert model.calibration is not None
-    steps = list(dict.fromkeys(progress.step for progress in told))
+    steps = list(dict.fromkeys(progress.step for progress in message))
     assert steps == ["detector", "mask head", "calibration"]
     for step in steps:
-        shares = [progress.share for progress in told if progress.step == step]
+        shares = [progress.share for progress in message if progress.step == step]
         assert shares == sorted(shares)
         assert (shares[0], shares[-1]) == (0, 1)
         assert len(shares) > 3 or step == "detector"
-    assert told[-1].left == 0
-    assert all(progress.left > 0 for progress in told[:-1])
+    assert message[-1].left == 0
+    assert all(progress.left > 0 for progress in message[:-1])
     # The rounds of the halves are not told as rounds of the detector.
-    assert sum(progress.round is not None for progress in told) == 2
+    assert sum(progress.round is not None for progress in message) == 2
 
 
 def test_all_steps_give_the_same_bytes_on_any_number_of_cores(tmp_path: Path) -> None:
@@ -85,12 +85,12 @@ def test_a_run_killed_in_any_step_goes_on_to_the_same_bytes(
     file = tmp_path / "checkpoint"
     with pytest.raises(Killed):
         train(scenes(), "car", all_steps(), cores=1, on_progress=kill, save_to=file)
-    told: list[Progress] = []
+    message: list[Progress] = []
     model = train(
-        scenes(), "car", all_steps(), cores=1, on_progress=told.append, save_to=file, resume=True
+        scenes(), "car", all_steps(), cores=1, on_progress=message.append, save_to=file, resume=True
     )
     assert as_bytes(model, tmp_path) == as_bytes(unbroken()[0], tmp_path)
-    assert all(progress.round is None for progress in told)  # the detector was finished
+    assert all(progress.round is None for progress in message)  # the detector was finished
 
 
 def test_tuning_learns_no_head(tmp_path: Path) -> None:

@@ -105,17 +105,19 @@ def slow_energy(
         hidden = 0 <= a < flags.shape[0] and 0 <= b < flags.shape[1] and not flags[a, b]
         free[i, j] = known[i, j] and inside[i, j] and not hidden
     ground = known & near & ~inside
-    usual, prior = place, SETTINGS.place * (place - SETTINGS.neutral)
+    expected_share, prior = place, SETTINGS.place * (place - SETTINGS.neutral)
     if typical is not None:
-        usual, prior = np.zeros((rows, cols)), np.zeros((rows, cols))
+        expected_share, prior = np.zeros((rows, cols)), np.zeros((rows, cols))
         for a, b in np.ndindex(flags.shape):
-            usual[a + ring, b + ring] = typical[a, b]
+            expected_share[a + ring, b + ring] = typical[a, b]
             prior[a + ring, b + ring] = np.log(typical[a, b]) - np.log(1 - typical[a, b])
     worth = np.zeros((rows, cols))
     for i, j in np.argwhere(free):
         like = np.exp(-((seen - seen[i, j]) ** 2).sum(-1) / (2 * SETTINGS.width**2))
         like[i, j] = 0
-        there = (like * usual * free).sum() / max((usual * free).sum(), 1e-9) + SETTINGS.unseen
+        there = (like * expected_share * free).sum() / max(
+            (expected_share * free).sum(), 1e-9
+        ) + SETTINGS.unseen
         here = (like * ground).sum() / max(ground.sum(), 1) + SETTINGS.unseen
         worth[i, j] = np.log(there / here) + prior[i, j]
     across, down = (edges[0] for edges in contrast_edges(lab(colours), 3.0))
@@ -144,8 +146,8 @@ def test_figures_are_the_best_of_all(seed: int, known: bool) -> None:
     box = window + rng.uniform(-8, 8, 4)
     flags = rng.random((3, 4)) < 0.75
     typical = rng.uniform(0.05, 0.95, (1, 3, 4)).astype(np.float32) if known else None
-    usual = None if typical is None else typical[0]
-    free, values = slow_energy(disc_image(seed), window, box, flags, usual)
+    expected_share = None if typical is None else typical[0]
+    free, values = slow_energy(disc_image(seed), window, box, flags, expected_share)
     assert free.any()
     around = surroundings(disc_image(seed), window[None], box[None], flags.shape, SETTINGS)
     own = cut_figures(around, flags[None], typical, SETTINGS)

@@ -199,11 +199,11 @@ def test_several_models_see_what_each_sees_alone(cores: int) -> None:
     together = hs.Detector(models, cores=cores).detect(image, -1)
     for model in models:
         alone = hs.Detector(model).detect(image, -1)
-        mine = together[np.flatnonzero(together.label == model.label)]
-        assert len(mine) == len(alone) > 1
-        np.testing.assert_array_equal(mine.full, alone.full)
-        np.testing.assert_array_equal(mine.probability, alone.probability)
-        for ours, theirs in zip(mine.blocks, alone.blocks, strict=True):
+        expected = together[np.flatnonzero(together.label == model.label)]
+        assert len(expected) == len(alone) > 1
+        np.testing.assert_array_equal(expected.full, alone.full)
+        np.testing.assert_array_equal(expected.probability, alone.probability)
+        for ours, theirs in zip(expected.blocks, alone.blocks, strict=True):
             np.testing.assert_array_equal(ours, theirs)
     assert any(not flags.all() for flags in together.visibility)
 

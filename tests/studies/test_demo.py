@@ -19,12 +19,12 @@ Steps = list[tuple[str, int, int]]
 
 
 @pytest.fixture(scope="module")
-def told() -> Steps:
+def message() -> Steps:
     return []
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory, told: Steps) -> Demo:
+def demo(tmp_path_factory: pytest.TempPathFactory, message: Steps) -> Demo:
     settings = DemoSettings(
         scenes=16, tests=8, shares=(0.0, 0.4), size=(160, 214),
         training=tiny_settings(
@@ -36,7 +36,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory, told: Steps) -> Demo:
         ),
     )  # fmt: skip
     out = tmp_path_factory.mktemp("demo")
-    return run_demo(out, settings, on_step=lambda *step: told.append(step))
+    return run_demo(out, settings, on_step=lambda *step: message.append(step))
 
 
 def test_the_demo_compares_all_methods_and_writes_what_it_names(demo: Demo) -> None:
@@ -75,14 +75,14 @@ def test_its_table_is_short_and_of_the_same_figures(demo: Demo) -> None:
     assert table.rows[2][1] == 100 * demo.evaluation.summaries[2].ap
 
 
-def test_it_tells_how_far_it_is(demo: Demo, told: Steps) -> None:
-    steps = list(dict.fromkeys(what for what, _, _ in told))
+def test_it_tells_how_far_it_is(demo: Demo, message: Steps) -> None:
+    steps = list(dict.fromkeys(what for what, _, _ in message))
     assert steps[0] == "drawing scenes"
     learnt = [s.split()[-1] for s in steps if s.startswith("learning")]
     assert learnt == ["BL", "BLT", "VIS", "hidden"]
     assert steps[-1] == "detecting"
     for what in steps:
-        done = [(d, total) for w, d, total in told if w == what]
+        done = [(d, total) for w, d, total in message if w == what]
         assert done == sorted(done)
         assert all(0 <= d <= total for d, total in done)
 

@@ -32,10 +32,10 @@ def test_voting_matches_the_loop() -> None:
         chosen, boxes = greedy_by_loop(found, overlap), found.clipped
         votes = {k: np.exp(beta * (found.score[k] - t)) for k in chosen}
         for i in set(range(len(found))) - set(chosen):
-            mine = [k for k in chosen if found.label[k] == found.label[i]]
-            able = [k for k in mine if found.score[k] >= t]
+            alike = [k for k in chosen if found.label[k] == found.label[i]]
+            able = [k for k in alike if found.score[k] >= t]
             near = [k for k in able if share(boxes[k], boxes[i])[0] > overlap]
-            dropped = [k for k in mine if share(boxes[k], boxes[i])[1] > overlap]
+            dropped = [k for k in alike if share(boxes[k], boxes[i])[1] > overlap]
             votes[(near or dropped)[0]] += max(np.exp(beta * (found.score[i] - t)) - 1, 0)
         kept = voting(found, overlap=overlap, beta=beta, threshold=t)
         assert set(kept.indices) == set(chosen)

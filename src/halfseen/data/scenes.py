@@ -149,25 +149,25 @@ def _truth(name: str, pixels: UInt8, things: list[Thing]) -> tuple[GroundTruth, 
             mask = thing.sprite.mask[top - y1 : bottom - y1, left - x1 : right - x1]
             owner[top:bottom, left:right][mask] = number if thing.label else 0
     areas = np.bincount(owner.ravel(), minlength=len(objects) + 1)[1:]
-    seen = np.flatnonzero(areas)
+    shown = np.flatnonzero(areas)
     renumber = np.zeros(len(objects) + 1, dtype=np.uint8)
-    renumber[seen + 1] = np.arange(1, len(seen) + 1)
+    renumber[shown + 1] = np.arange(1, len(shown) + 1)
     masks = Masks(renumber[owner])
-    shown = [objects[k] for k in seen]
-    box = np.array([_tight(masks.read(i)) for i in range(len(shown))]).reshape(-1, 4)
-    inside = np.array([inside_share(thing, (height, width)) for thing in shown])
-    visible = np.array([areas[k] / objects[k].sprite.area for k in seen])
+    own = [objects[k] for k in shown]
+    box = np.array([_tight(masks.read(i)) for i in range(len(own))]).reshape(-1, 4)
+    inside = np.array([inside_share(thing, (height, width)) for thing in own])
+    visible = np.array([areas[k] / objects[k].sprite.area for k in shown])
     thin = np.minimum(box[:, 2] - box[:, 0], box[:, 3] - box[:, 1]) < TINY
     truth = GroundTruth.make(
-        name, pixels, (height, width), [thing.label for thing in shown], box,
+        name, pixels, (height, width), [thing.label for thing in own], box,
         difficult=(visible < DIFFICULT) | thin,
         truncated=1 - inside > TRUNCATED,
         occluded=inside - visible > OCCLUDED,
-        full=[_whole(thing) for thing in shown],
+        full=[_whole(thing) for thing in own],
         visible_fraction=visible,
         read_mask=masks.read,
     )  # fmt: skip
-    return truth, tuple(thing.view for thing in shown)
+    return truth, tuple(thing.view for thing in own)
 
 
 def _tight(mask: Bool) -> tuple[int, int, int, int]:

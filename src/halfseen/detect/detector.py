@@ -155,8 +155,8 @@ class PaperDetector:
         model = models_of(labels, len(given), self.models)
         view = self.view(image)
         windows, reached = windows_of_boxes(view, given, model)
-        seen = replace(self.finish(view, windows), probability=None)
-        return in_order(seen, reached, given, model, self.models)
+        found = replace(self.finish(view, windows), probability=None)
+        return in_order(found, reached, given, model, self.models)
 
     def candidates(self, image: Image, threshold: float = -1.0) -> Detections:
         """What `search` finds in an image: see `detect`."""

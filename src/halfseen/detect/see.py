@@ -82,7 +82,7 @@ def windows_of_boxes(view: View, boxes: Boxes, model: Int64) -> tuple[Detections
 
 
 def in_order(
-    seen: Detections, reached: Int64, boxes: Boxes, model: Int64, models: Sequence[Mixture]
+    found: Detections, reached: Int64, boxes: Boxes, model: Int64, models: Sequence[Mixture]
 ) -> Detections:
     """One row for each box: what was seen of those that were reached, nothing of the others."""
     rest = np.setdiff1d(np.arange(len(boxes)), reached)
@@ -95,8 +95,8 @@ def in_order(
         full=boxes[rest],
         visible=np.full((len(rest), 4), np.nan),
         blocks=(np.zeros((0, 0), np.uint8),) * len(rest),
-        size=seen.size,
+        size=found.size,
         model=model[rest],
     )
     order = np.argsort(np.concatenate([reached, rest]))
-    return Detections.concatenate([seen, unknown])[order]
+    return Detections.concatenate([found, unknown])[order]

@@ -83,10 +83,10 @@ def count_blocks(visibility: Bool, truth: BlockTruth) -> BlockCounts:
     """Counts of one detection's flags."""
     if visibility.shape != truth.hidden.shape:
         raise ValueError(f"flags of {visibility.shape} blocks, truth of {truth.hidden.shape}")
-    hidden, seen = truth.judged & truth.hidden, truth.judged & ~truth.hidden
+    hidden, clear = truth.judged & truth.hidden, truth.judged & ~truth.hidden
     return BlockCounts(
         int((hidden & ~visibility).sum()), int((hidden & visibility).sum()),
-        int((seen & visibility).sum()), int((seen & ~visibility).sum()), 1,
+        int((clear & visibility).sum()), int((clear & ~visibility).sum()), 1,
     )  # fmt: skip
 
 

@@ -69,16 +69,16 @@ def match_free(boxes: Any, rules: Any, least: Float64) -> NDArray[np.int8]:
 
 
 @njit(cache=True, nogil=True)
-def _augment(i: int, edges: Bool, owner: Int64, seen: Bool) -> bool:
+def _augment(i: int, edges: Bool, owner: Int64, visited: Bool) -> bool:
     """Give detection i an object, moving others to other objects where that frees one."""
     for j in range(len(owner)):
         if edges[i, j] and owner[j] < 0:
             owner[j] = i
             return True
     for j in range(len(owner)):
-        if edges[i, j] and not seen[j]:
-            seen[j] = True
-            if _augment(owner[j], edges, owner, seen):
+        if edges[i, j] and not visited[j]:
+            visited[j] = True
+            if _augment(owner[j], edges, owner, visited):
                 owner[j] = i
                 return True
     return False
@@ -91,7 +91,7 @@ def count_pairs(boxes: Any, region: Bool, least: float) -> NDArray[np.int8]:
     Returns for each detection whether the matching grew by it (TRUE), it was left over (FALSE), or
     left over inside a region (NEITHER): more than `least` of its own area. A detection that is
     matched stays so as others come, so sums over the best of them are sizes of largest matchings.
-    Objects that are regions are not matched. All objects that a search in vain has seen are taken,
+    Objects that are regions are not matched. All objects visited by a search in vain are taken,
     and so are all that lead on from there: later searches need not look at them again.
     """
     outcome = np.zeros(len(boxes.found), np.int8)
@@ -106,11 +106,11 @@ def count_pairs(boxes: Any, region: Bool, least: float) -> NDArray[np.int8]:
                 union, share = _overlap(boxes.found[low + i], boxes.true[start + j])
                 edges[i, j] = union >= least and not region[start + j]
                 inside = inside or (region[start + j] and share > least)
-            seen = closed.copy()
-            if _augment(i, edges, owner, seen):
+            visited = closed.copy()
+            if _augment(i, edges, owner, visited):
                 outcome[low + i] = TRUE
                 continue
-            closed = seen
+            closed = visited
             if inside:
                 outcome[low + i] = NEITHER
     return outcome

@@ -89,15 +89,15 @@ def miss_rates(
     setups = SETUPS if setups is None else setups
     subsets = subsets or {}
     tall = pool.boxes.true[:, 3] - pool.boxes.true[:, 1]
-    seen = np.concatenate(
+    fraction = np.concatenate(
         [here.visible_fraction[own] for here, own in zip(pool.truth, pool.own, strict=True)]
         or [np.zeros(0)]
     )
-    seen = np.where(np.isnan(seen), 1.0, seen)
+    fraction = np.where(np.isnan(fraction), 1.0, fraction)
     found = pool.boxes.found[:, 3] - pool.boxes.found[:, 1]
     ignored, unused = [], []
     for heights, visible in setups.values():
-        ignored.append(pool.left_out | ~_within(tall, heights) | ~_within(seen, visible))
+        ignored.append(pool.left_out | ~_within(tall, heights) | ~_within(fraction, visible))
         low, high = heights[0] / WIDER, heights[1] * WIDER
         unused.append((found < low) | (found >= high) | (pool.rank >= MOST_DETECTIONS))
     for members in subsets.values():

@@ -197,14 +197,14 @@ def match(
             if not np.isfinite(boxes).all():
                 raise SettingsError(f'image "{here.image}": a {box} box is not finite numbers')
             best, shared = best_overlap(boxes, here.box[own])
-            judged = np.where(shared >= overlap, best, -1)
-            spared = (judged < 0) & _inside(boxes, here.box[own][here.ignore[own]])
+            matched = np.where(shared >= overlap, best, -1)
+            spared = (matched < 0) & _inside(boxes, here.box[own][here.ignore[own]])
             columns.append((
                 np.full(len(chosen), k), chosen,
                 _ranks(detected, rank, k, here.image)[chosen], shared,
                 np.append(own, -1)[best],
-                np.where(judged < 0, -1, objects + judged),
-                np.append(skip, False)[judged] | spared,
+                np.where(matched < 0, -1, objects + matched),
+                np.append(skip, False)[matched] | spared,
             ))  # fmt: skip
         objects += len(own)
 

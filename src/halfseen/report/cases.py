@@ -84,8 +84,8 @@ class _Words:
         }
 
     def right(self, k: int, i: int, j: int) -> Case:
-        score, seen = float(self.found[k].score[i]), self.found[k].visibility[i].mean()
-        text = f"score {score:.2f}, IoU {self.overlap[k, i]:.2f}, {seen:.0%} seen"
+        score, fraction = float(self.found[k].score[i]), self.found[k].visibility[i].mean()
+        text = f"score {score:.2f}, IoU {self.overlap[k, i]:.2f}, {fraction:.0%} seen"
         return Case(k, i, j, text + self.by_others(k, j))
 
     def by_others(self, k: int, j: int) -> str:

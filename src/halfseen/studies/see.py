@@ -125,10 +125,10 @@ def see_results(
     account.problems += [f'image "{key:.60}" is not among those given' for key in absent]
     account.without["of images that were not given"] += sum(len(images[key]) for key in absent)
     work = [(photo, images[key]) for key, photo in wanted.items()]
-    for seen in map_images(_See(detector), work, **options):
-        account.seen += seen.seen
-        account.without += seen.without
-        account.problems += seen.problems
+    for one in map_images(_See(detector), work, **options):
+        account.seen += one.seen
+        account.without += one.without
+        account.problems += one.problems
     return account
 
 

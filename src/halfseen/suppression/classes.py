@@ -33,7 +33,7 @@ def one_class(found: Detections, share: float = SHARE) -> tuple[Int64, Float64]:
     if found.probability is None or len(np.unique(found.label)) < 2:
         return by, overlap
     known = np.flatnonzero(np.isfinite(found.probability))
-    regions = _seen(found).visible
+    regions = _objects(found).visible
     order = known[np.argsort(-found.probability[known], kind="stable")]
     kept: list[int] = []
     for i in order.tolist():
@@ -47,7 +47,7 @@ def one_class(found: Detections, share: float = SHARE) -> tuple[Int64, Float64]:
     return by, overlap
 
 
-def _seen(found: Detections) -> Candidates:
+def _objects(found: Detections) -> Candidates:
     """The OBJECT blocks of each detection, on a grid of the scene."""
     height, width = found.size
     grids = tuple(grid == Block.OBJECT for grid in found.blocks)
