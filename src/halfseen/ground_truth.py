@@ -129,6 +129,22 @@ class GroundTruth:
         """The visible pixels of object i, or None where they are not known."""
         return None if self.read_mask is None else self.read_mask(i)
 
+    def known_masks(self) -> Bool:
+        """(N,) objects whose visible pixels are known; no mask is made where its reader can tell.
+
+        A reader can if it has a method `known`, which says so of an array of objects.
+        """
+        every = np.arange(len(self))
+        known = getattr(self.read_mask, "known", None)
+        if known is not None:
+            return np.asarray(known(every), bool)
+        return np.array([self.mask(int(i)) is not None for i in every], bool)
+
+    def segmentation(self, i: int) -> Any:
+        """COCO's polygons or run lengths of object i as a reader found them, else None."""
+        stored = getattr(self.read_mask, "segmentation", None)
+        return None if stored is None else stored(i)
+
 
 @dataclass(frozen=True, eq=False)
 class _ChosenMasks:
@@ -139,3 +155,13 @@ class _ChosenMasks:
 
     def __call__(self, i: int) -> Bool | None:
         return self.read(int(self.chosen[i]))
+
+    def known(self, objects: Int64) -> Bool:
+        known = getattr(self.read, "known", None)
+        if known is not None:
+            return np.asarray(known(self.chosen[objects]), bool)
+        return np.array([self(int(i)) is not None for i in objects], bool)
+
+    def segmentation(self, i: int) -> Any:
+        stored = getattr(self.read, "segmentation", None)
+        return None if stored is None else stored(int(self.chosen[i]))

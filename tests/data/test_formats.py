@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.io import savemat
 
+from halfseen.data import rle
 from halfseen.data.convert import compare, convert, rename_classes
 from halfseen.data.dataset import Dataset
 from halfseen.data.formats import FORMATS, guess_format, read_dataset, write_dataset
@@ -591,3 +592,61 @@ def test_a_parser_that_crashes_is_one_line(tmp_path: Path, monkeypatch: pytest.M
     savemat(file, {"x": np.zeros(3)})
     with pytest.raises(AnnotationError, match=r"a\.mat: expected one variable .* crash the parser"):
         citypersons.read_citypersons(file)
+
+
+@pytest.fixture
+def vast(tmp_path: Path) -> Path:
+    """A COCO file with masks, in polygons and run lengths, of a picture of 100 megapixels."""
+    size = {"width": 10_000, "height": 10_000}
+    outline = [1, 1, 9_000, 1, 9_000, 9_000, 1, 9_000]
+    segmentations = [[outline], {"size": [10_000, 10_000], "counts": [5, 99_999_995]}, None]
+    rows = [
+        {"id": n, "image_id": 1, "category_id": 1, "bbox": [1, 1, 50, 50], "segmentation": one}
+        for n, one in enumerate(segmentations)
+    ]
+    content = {"images": [{"id": 1, **size}], "annotations": rows,
+               "categories": [{"id": 1, "name": "pedestrian"}]}  # fmt: skip
+    path = tmp_path / "vast.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_conversion_makes_no_mask(
+    vast: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of COCO go over as they are, and those that are lost are counted without being made."""
+    monkeypatch.setattr(rle, "decode", None)
+    monkeypatch.setattr(rle, "fill_polygons", None)
+    dataset = read_dataset(vast)
+    assert convert(dataset, tmp_path / "again.json", "coco").masks == 0
+    rows = [json.loads(file.read_text())["annotations"] for file in (vast, tmp_path / "again.json")]
+    assert [row.get("segmentation") for row in rows[0]] == [r.get("segmentation") for r in rows[1]]
+    assert convert(dataset, tmp_path / "gt.txt", "mot").masks == 2
+    assert dataset[0][[1, 2]].known_masks().tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [[[1, 1, 2]], {"size": [9, 9], "counts": [81]}, {"size": [10_000, 10_000], "counts": [3]}],
+)
+def test_a_malformed_mask_is_not_passed_on(wrong: Any, vast: Path, tmp_path: Path) -> None:
+    content = json.loads(vast.read_text())
+    content["annotations"][0]["segmentation"] = wrong
+    vast.write_text(json.dumps(content))
+    with pytest.raises(AnnotationError, match="annotation 0: segmentation: "):
+        convert(read_dataset(vast), tmp_path / "again.json", "coco")
+
+
+def test_amodal_masks_are_not_made_for_their_boxes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rle, "decode", None)
+    shown = {"size": [10_000, 10_000], "counts": [10_000 * 20 + 30, 500, 99_799_470]}
+    region = {"name": "car", "segmentation": [5, 5, 900, 5, 900, 900], "visible_mask": shown}
+    path = tmp_path / "cocoa.json"
+    path.write_text(json.dumps({
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 10_000, "height": 10_000}],
+        "annotations": [{"id": 1, "image_id": 1, "regions": [region]}],
+    }))  # fmt: skip
+    (found,) = only(read_dataset(path, "cocoa"))
+    assert found.box == (20, 30, 21, 530)

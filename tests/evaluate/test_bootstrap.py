@@ -8,7 +8,16 @@ import pytest
 
 from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import SettingsError
-from halfseen.evaluate.bootstrap import Steps, bootstrap_difference, crowded
+from halfseen.evaluate import bootstrap
+from halfseen.evaluate.bootstrap import (
+    Among,
+    Steps,
+    bootstrap_difference,
+    bootstrap_miss_rates,
+    crowded,
+)
+from halfseen.evaluate.miss_rate import Setup, miss_rates
+from halfseen.evaluate.pool import Pool
 from halfseen.evaluate.voc_ap import average_precision, match
 from tests import builders
 
@@ -51,7 +60,9 @@ def test_weighted_ap_is_the_ap_of_copies(seed: int) -> None:
     times = np.bincount(drawn, minlength=len(truths))
     copies = average_precision([truths[k] for k in drawn], [founds[k] for k in drawn], "car")
     matches = match(truths, founds, "car")
-    quick = Steps.of(matches).ap(times.astype(float), float(times @ matches.wanted))
+    (quick,) = Steps.of(matches).ap(
+        times[None].astype(float), np.array([times @ matches.wanted], np.float64)
+    )
     assert quick == pytest.approx(copies.ap, abs=1e-12)
 
 
@@ -67,6 +78,38 @@ def test_difference_and_its_interval() -> None:
     back = bootstrap_difference(second, first, resamples=300)
     assert (back.low, back.high) == pytest.approx((-result.high, -result.low))
     assert bootstrap_difference(first, second, resamples=300) == result
+
+
+@pytest.mark.parametrize("kept", [0, 1 << 20])
+def test_resamples_are_those_of_a_plain_loop(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in parts, and where images that hold nothing are left out of the matching."""
+    monkeypatch.setattr(bootstrap, "KEPT_BYTES", kept)
+    monkeypatch.setattr(bootstrap, "AT_ONCE", 1000)
+    truths, founds = random_images(np.random.default_rng(3), 30)
+    worse = [f[: len(f) // 2] for f in founds]
+    pools = [Pool.of(truths, part, "car") for part in (founds, worse)]
+    pair = [match(truths, part, "car") for part in (founds, worse)]
+    rng, ap, miss = np.random.default_rng(5), [], []
+    for _ in range(40):
+        drawn = np.sort(rng.integers(len(truths), size=len(truths)))
+        copies = [truths[k] for k in drawn]
+        parts = [[part[k] for k in drawn] for part in (founds, worse)]
+        if not any((~t.difficult).any() for t in copies):
+            continue
+        good, poor = (average_precision(copies, p, "car").ap for p in parts)
+        ap.append(good - poor)
+        rates = [miss_rates(Pool.of(copies, p, "car"), {"any": Setup()}) for p in parts]
+        miss.append(rates[0]["any"].value - rates[1]["any"].value)
+    told = bootstrap_difference(pair[1], pair[0], resamples=40, seed=5)
+    assert (told.low, told.high) == pytest.approx(np.quantile(ap, [0.025, 0.975]), abs=1e-12)
+    first, second = (miss_rates(pool, {"any": Setup()})["any"] for pool in pools)
+    rate = bootstrap_miss_rates(second, first, resamples=40, seed=5)
+    assert (rate.low, rate.high) == pytest.approx(np.quantile(miss, [0.025, 0.975]), abs=1e-12)
+    full = np.array([k for k, t in enumerate(truths) if len(t)])
+    among = Among(len(truths), full)
+    some = [match([truths[k] for k in full], [p[k] for k in full], "car") for p in (founds, worse)]
+    again = bootstrap_difference(some[1], some[0], resamples=40, seed=5, among=among)
+    assert again.resamples == told.resamples
 
 
 def test_a_method_does_not_differ_from_itself() -> None:

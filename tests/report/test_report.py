@@ -19,7 +19,7 @@ from halfseen.evaluate.summary import measure
 from halfseen.evaluate.visibility import best_recall
 from halfseen.evaluate.voc_ap import average_precision, match
 from halfseen.refine.detector import Detector
-from halfseen.report import plots
+from halfseen.report import plots, report
 from halfseen.report.cases import Case, choose_cases, picture
 from halfseen.report.report import report_html
 from halfseen.studies.evaluate import evaluate, with_covering
@@ -328,6 +328,22 @@ def test_several_classes_are_summed_up_first(evaluation: Evaluation) -> None:
     assert len(set(page.ids)) == len(page.ids)
     mean = 100 * evaluation.summaries[0].ap
     assert re.search(rf'<tr class="count"><th scope="row">mean</th><td[^>]*>{mean:.1f}<', text)
+
+
+def test_of_very_many_classes_the_most_common_have_sections(
+    evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "MOST_SECTIONS", 2)
+    few = replace(
+        evaluation,
+        label="rare",
+        summaries=tuple(replace(s, objects=1) for s in evaluation.summaries),
+    )
+    text = report_html([evaluation, few, evaluation], {}, pictures=0)
+    assert text.count("<section id=") == 2
+    assert "Curves and pictures are of the 2 classes with the most objects" in text
+    assert '<th scope="row">rare</th>' in text
+    assert "<h2>rare</h2>" not in text
 
 
 def test_plots_are_the_same_bytes_every_time(evaluation: Evaluation) -> None:

@@ -14,9 +14,13 @@ from halfseen.evaluate.results import box_detections
 from halfseen.evaluate.voc_ap import average_precision
 from halfseen.ground_truth import GroundTruth
 from halfseen.studies.results import (
+    MOST_CLASSES,
     Question,
+    _evaluate,
+    _Places,
     class_table,
     distinct_names,
+    evaluate_classes,
     evaluate_results,
     results_classes,
     truth_of_class,
@@ -93,6 +97,39 @@ def test_the_boxes_that_are_compared() -> None:
     assert truth_of_class(truth, dataset, "person", "whole").size == (200, 50)
     with pytest.raises(SettingsError, match="boxes must be"):
         Question(boxes="half")  # type: ignore[arg-type]
+
+
+def test_a_class_is_measured_on_the_images_that_are_about_it() -> None:
+    """All figures are those of all images: also of resamples, rates for each image and groups."""
+    dataset, results = crowd(images=6)
+    bus = GroundTruth.make("b", "", SIZE, ["bus"], [(5, 5, 90, 80)], level=[1], truncation=[0.2])
+    nothing = [GroundTruth.make(f"n{k}", "", SIZE, [], []) for k in range(30)]
+    dataset = replace(
+        dataset, classes=(*dataset.classes, "bus"), truths=(*nothing, bus, *dataset.truths)
+    )
+    none = box_detections(np.zeros((0, 4)), np.zeros(0), np.zeros(0, np.str_), SIZE)
+    results = [replace(one, found=((none,) * 31) + one.found) for one in results]
+    question = Question(("visible", "truncated", "occluded", "crowd"), resamples=30)
+    place = _Places(dataset, results).of("car")
+    assert len(place) == 1 + 6  # the one that tells of levels, and those with cars
+    quick = _evaluate(dataset, "car", results, question, place)
+    slow = _evaluate(dataset, "car", results, question, np.arange(len(dataset)))
+    assert [s.as_json() for s in quick.summaries] == [s.as_json() for s in slow.summaries]
+    assert quick.differences == slow.differences
+    assert [t.as_json() for t in quick.tables] == [t.as_json() for t in slow.tables]
+
+
+def test_more_classes_than_anybody_would_wait_for() -> None:
+    labels = [f"c{n}" for n in range(MOST_CLASSES + 1)]
+    truth = GroundTruth.make("a", "", SIZE, labels, [(0, 0, 9, 9)] * len(labels))
+    dataset = Dataset("many", tuple(labels), (truth,))
+    results = [
+        Results("r", "r", (box_detections(truth.box, np.ones(len(truth)), truth.label, SIZE),))
+    ]
+    with pytest.raises(
+        SettingsError, match=r"many: 1,301 classes, expected at most 1,300.*--class"
+    ):
+        list(evaluate_classes(dataset, labels, results))
 
 
 def test_classes_and_names() -> None:

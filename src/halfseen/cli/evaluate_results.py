@@ -44,7 +44,7 @@ def evaluate_files(words: Sequence[str], truth: Path, request: Request, show: Sh
     from halfseen.data.formats import find_format, guess_format, read_dataset
     from halfseen.evaluate.any_results import read_any_results
     from halfseen.report.files import as_document, as_text, write_files
-    from halfseen.studies.results import Question, evaluate_results
+    from halfseen.studies.results import Question, evaluate_classes
 
     report = Report(show.quiet)
     kind = guess_format(truth) if request.kind is None else find_format(request.kind)
@@ -54,10 +54,8 @@ def evaluate_files(words: Sequence[str], truth: Path, request: Request, show: Sh
     problems = list(dataset.problems)
     results = [read_any_results(word, dataset) for word in words]
     with report.compiling():
-        evaluations = [
-            evaluate_results(dataset, label, results, question)
-            for label in _classes(dataset, results, request.classes)
-        ]
+        classes = _classes(dataset, results, request.classes)
+        evaluations = list(evaluate_classes(dataset, classes, results, question))
     problems += [line for line in evaluations[0].problems if line not in problems]
     if not show.json and not show.quiet:
         _print_tables(evaluations)

@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from halfseen.arrays import Bool
+import numpy as np
+
+from halfseen.arrays import Bool, Int64
 from halfseen.data import rle
 from halfseen.data.boxes import fit_box
 from halfseen.data.coco_writer import write_coco
@@ -147,10 +149,20 @@ class Segmentations:
     def __call__(self, i: int) -> Bool | None:
         if not self.rows[i]:
             return None
-        try:
+        with at(f"{self.places[i]}: segmentation"):
             return rle.as_mask(self.rows[i], self.size, self.limits)
-        except AnnotationError as error:
-            raise AnnotationError(f"{self.places[i]}: segmentation: {error}") from None
+
+    def known(self, objects: Int64) -> Bool:
+        """Of each object, whether it has a mask."""
+        return np.array([bool(self.rows[i]) for i in objects], bool)
+
+    def segmentation(self, i: int) -> Any:
+        """The segmentation of object i as it is, once it was checked; None where there is none."""
+        if not self.rows[i]:
+            return None
+        with at(f"{self.places[i]}: segmentation"):
+            rle.check(self.rows[i], self.size, self.limits)
+        return self.rows[i]
 
 
 def _plain(value: Any) -> Any:

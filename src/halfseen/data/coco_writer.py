@@ -68,7 +68,9 @@ def _row(one: Object, truth: GroundTruth, k: int) -> Row:
     if not math.isnan(one.truncation):
         about["truncation"] = one.truncation
     row["attributes"] = about
-    mask = truth.mask(k)
-    if mask is not None:
+    stored = truth.segmentation(k)
+    if stored is not None:
+        row["segmentation"] = stored
+    elif (mask := truth.mask(k)) is not None:
         row["segmentation"] = rle.encode(mask)
     return row

@@ -80,7 +80,8 @@ def _object(region: Any, limits: Limits) -> Object | None:
     box = full
     if region.get("visible_mask"):
         with at("visible_mask"):
-            box = _mask_bounds(rle.decode(region["visible_mask"], limits)) or full
+            x1, y1, x2, y2 = rle.read_runs(region["visible_mask"], None, limits).box.tolist()
+            box = (x1, y1, x2, y2) if x2 > x1 else full
     return Object(label.strip(), box, full, occluded=hidden > 0, visible_fraction=1 - hidden)
 
 
@@ -96,13 +97,6 @@ def _bounds(outline: Any) -> Box:
     with at("segmentation"):
         check_box(box)
     return box
-
-
-def _mask_bounds(mask: np.ndarray) -> Box | None:
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    if not len(rows):
-        return None
-    return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
 
 
 def _masks(file: Path, regions: list[Row], size: tuple[int, int], limits: Limits) -> Segmentations:

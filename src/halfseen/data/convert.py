@@ -127,4 +127,4 @@ def _changed(name: str, first: Any, second: Any) -> tuple[np.ndarray, np.ndarray
 def _masks_lost(truth: GroundTruth, other: GroundTruth) -> int:
     if truth.read_mask is None or other.read_mask is not None:
         return 0
-    return sum(truth.mask(k) is not None for k in range(len(truth)))
+    return int(truth.known_masks().sum())

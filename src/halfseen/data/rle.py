@@ -66,10 +66,18 @@ def as_mask(segmentation: Any, size: tuple[int, int], limits: Limits = LIMITS) -
     """The mask of any COCO segmentation in an image of (height, width)."""
     if isinstance(segmentation, list):
         return fill_polygons(segmentation, size, limits)
-    mask = decode(segmentation, limits)
-    if mask.shape != tuple(size):
-        raise AnnotationError(f"size: expected {list(size)} as the image, found {list(mask.shape)}")
-    return mask
+    _check_alike(_size(segmentation, limits), size)
+    return decode(segmentation, limits)
+
+
+def check(segmentation: Any, size: tuple[int, int], limits: Limits = LIMITS) -> None:
+    """AnnotationError unless `as_mask` could make a mask of it; none is made."""
+    if isinstance(segmentation, list):
+        _check_outlines([_corners(polygon) for polygon in segmentation], size, limits)
+        return
+    found = _size(segmentation, limits)
+    _check_alike(found, size)
+    _counts(segmentation, found[0] * found[1])
 
 
 def read_runs(segmentation: Any, size: tuple[int, int] | None, limits: Limits = LIMITS) -> Runs:
@@ -85,8 +93,8 @@ def read_runs(segmentation: Any, size: tuple[int, int] | None, limits: Limits = 
         first, last = _polygon_runs(segmentation, size, limits)
     else:
         found = _size(segmentation, limits)
-        if size is not None and found != tuple(size):
-            raise AnnotationError(f"size: expected {list(size)} as the image, found {list(found)}")
+        if size is not None:
+            _check_alike(found, size)
         size = found
         first, last = runs_of(_counts(segmentation, size[0] * size[1]))
     return Runs(first, last, bounds_of(first, last, size[0]), size)
@@ -137,17 +145,9 @@ def _polygon_runs(
     """The runs of the union of polygons."""
     from halfseen.data.rle_kernels import toggled, unite, walk
 
-    height, width = size
-    if min(height, width) < 0:
-        raise AnnotationError(f"size: expected (height, width) of at least 0, found {size}")
-    if height * width > limits.pixels:
-        raise AnnotationError(f"size: {height * width:,} pixels exceed {limits.pixels:,}")
     corners = [_corners(polygon) for polygon in polygons]
-    steps = sum(float(_lengths(points).sum()) for points in corners)
-    if steps > limits.polygon_steps:
-        raise AnnotationError(
-            f"polygons: outlines longer than {limits.polygon_steps // _SCALE:,} px"
-        )
+    _check_outlines(corners, size, limits)
+    height, width = size
     parts = [
         toggled(np.sort(walk(points.astype(np.int64), height, width)), height * width)
         for points in corners
@@ -158,6 +158,23 @@ def _polygon_runs(
     first, last = (np.concatenate([none, *(part[i] for part in parts)]) for i in range(2))
     order = np.argsort(first, kind="stable")
     return unite(first[order], last[order])
+
+
+def _check_outlines(corners: Sequence[Float64], size: tuple[int, int], limits: Limits) -> None:
+    height, width = size
+    if min(height, width) < 0:
+        raise AnnotationError(f"size: expected (height, width) of at least 0, found {size}")
+    if height * width > limits.pixels:
+        raise AnnotationError(f"size: {height * width:,} pixels exceed {limits.pixels:,}")
+    if sum(float(_lengths(points).sum()) for points in corners) > limits.polygon_steps:
+        raise AnnotationError(
+            f"polygons: outlines longer than {limits.polygon_steps // _SCALE:,} px"
+        )
+
+
+def _check_alike(found: tuple[int, int], size: tuple[int, int]) -> None:
+    if found != tuple(size):
+        raise AnnotationError(f"size: expected {list(size)} as the image, found {list(found)}")
 
 
 def _size(rle: Any, limits: Limits) -> tuple[int, int]:

@@ -19,7 +19,7 @@ import numpy as np
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
-from halfseen.arrays import Bool
+from halfseen.arrays import Bool, Int64, Pixels
 from halfseen.data.boxes import Box, check_box, fit_box
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import FilePath, is_plain_name, read_bounded
@@ -107,6 +107,14 @@ class InstanceMasks:
     limits: Limits
 
     def __call__(self, i: int) -> Bool | None:
+        mask = self._indices() == i + 1 if i + 1 < 255 else np.zeros(0, bool)
+        return mask if mask.any() else None
+
+    def known(self, objects: Int64) -> Bool:
+        """Of each object, whether it was segmented."""
+        return np.isin(objects + 1, np.setdiff1d(self._indices(), [0, 255]))
+
+    def _indices(self) -> Pixels:
         try:
             indices = read_indices(self.path, self.limits)
         except ImageError as error:
@@ -116,8 +124,7 @@ class InstanceMasks:
                 f"{self.path}: expected {self.size[1]} x {self.size[0]} pixels as the image, "
                 f"found {indices.shape[1]} x {indices.shape[0]}"
             )
-        mask = (indices == i + 1) & (indices != 255)
-        return mask if mask.any() else None
+        return indices
 
 
 def _read_split(folder: Path, split: FilePath, limits: Limits) -> list[str]:

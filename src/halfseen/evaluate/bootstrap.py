@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from halfseen.arrays import Bool, Float64, Int64
 from halfseen.detections import GroundTruth
@@ -15,6 +19,8 @@ from halfseen.evaluate.voc_ap import NEITHER, TRUE, Matches
 from halfseen.geometry import iou_matrix, rows_at_once
 
 CROWDED = 0.2
+KEPT_BYTES = 64 << 20  # of draws that are kept: all classes of a data set are resampled alike
+AT_ONCE = 1_000_000  # numbers of resamples that are measured together
 
 
 def crowded(truth: Sequence[GroundTruth], label: str, overlap: float = CROWDED) -> list[int]:
@@ -55,8 +61,20 @@ class APDifference:
         return self.low > 0 or self.high < 0
 
 
-# A measure of one method when each image counts some times: NaN where nothing is to be found.
-Weighted = Callable[[Float64], float]
+class Among(NamedTuple):
+    """Which images some are among more, of which the others hold nothing to find and nothing found.
+
+    images  how many there are in all
+    place   where among them each of these is
+    """
+
+    images: int
+    place: Int64
+
+
+# A measure of one method when each image counts some times, for rows of such (R, images): (R,)
+# values, NaN where nothing is to be found.
+Weighted = Callable[[Float64], Float64]
 
 
 def bootstrap_difference(
@@ -66,6 +84,7 @@ def bootstrap_difference(
     resamples: int = 2000,
     confidence: float = 0.95,
     seed: int = 0,
+    among: Among | None = None,
 ) -> APDifference:
     """Paired bootstrap of all-point AP: both methods on the same resampled images.
 
@@ -81,9 +100,10 @@ def bootstrap_difference(
 
     def weighted(matches: Matches) -> Weighted:
         steps = Steps.of(matches)
-        return lambda times: steps.ap(times, float(times @ first.wanted))
+        return lambda times: steps.ap(times, times @ first.wanted)
 
-    return _paired(weighted(first), weighted(second), first.wanted, resamples, confidence, seed)
+    draw = Draw(first.wanted, resamples, seed, among, max(len(first), len(second)))
+    return _paired(weighted(first), weighted(second), draw, confidence)
 
 
 def bootstrap_miss_rates(
@@ -93,46 +113,89 @@ def bootstrap_miss_rates(
     resamples: int = 2000,
     confidence: float = 0.95,
     seed: int = 0,
+    among: Among | None = None,
 ) -> APDifference:
     """Paired bootstrap of log-average miss rates; below 0 the second method misses less."""
     if not np.array_equal(first.wanted, second.wanted):
         raise SettingsError("methods to compare must be judged on the same objects")
+    images = len(first.wanted) if among is None else among.images
 
     def weighted(rate: MissRate) -> Weighted:
-        def value(times: Float64) -> float:
-            weight = times[rate.image]
-            wrong, right = np.cumsum(weight * ~rate.right), np.cumsum(weight * rate.right)
-            return log_average(rates_at(wrong, right, float(times @ first.wanted), times.sum()))
+        def value(times: Float64) -> Float64:
+            weight = times[:, rate.image]
+            wrong = np.cumsum(weight * ~rate.right, axis=1)
+            right = np.cumsum(weight * rate.right, axis=1)
+            return log_average(rates_at(wrong, right, times @ first.wanted, images))
 
         return value
 
-    difference = _paired(
-        weighted(first), weighted(second), first.wanted, resamples, confidence, seed
-    )
+    draw = Draw(first.wanted, resamples, seed, among, max(len(first.image), len(second.image)))
+    difference = _paired(weighted(first), weighted(second), draw, confidence)
     return replace(difference, measure="MR")
 
 
-def _paired(
-    first: Weighted,
-    second: Weighted,
-    wanted: Int64,
-    resamples: int,
-    confidence: float,
-    seed: int,
-) -> APDifference:
-    if resamples < 1 or not 0 < confidence < 1:
-        raise SettingsError(
-            "the bootstrap needs at least one resample and a confidence between 0 and 1, "
-            f"not {resamples} and {confidence}"
-        )
-    images = len(wanted)
-    whole = [method(np.ones(images)) for method in (first, second)]
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Resamples of images, as rows that say how often each image counts.
+
+    wanted   (images,) objects to be found in each
+    among    of which images these are some; None: they are all
+    events   numbers that a measure makes for each row
+    """
+
+    wanted: Int64
+    resamples: int
+    seed: int
+    among: Among | None
+    events: int
+
+    def __post_init__(self) -> None:
+        if self.resamples < 1:
+            raise SettingsError(f"the bootstrap needs at least one resample, not {self.resamples}")
+
+    def rows(self) -> Iterator[Float64]:
+        """Yield (R, images) some resamples at a time."""
+        images = len(self.wanted) if self.among is None else self.among.images
+        step = max(AT_ONCE // max(self.events, images, 1), 1)
+        for drawn in _drawn(images, self.resamples, self.seed, step):
+            own = drawn if self.among is None else drawn[:, self.among.place]
+            yield own.astype(np.float64)
+
+
+def _drawn(images: int, resamples: int, seed: int, step: int) -> Iterator[NDArray[np.int32]]:
+    """Yield how often each image is drawn, `step` resamples at a time."""
+    if 4 * images * resamples <= KEPT_BYTES:
+        kept = _kept(images, resamples, seed)
+        yield from (kept[n : n + step] for n in range(0, resamples, step))
+        return
+    rows = _draw_rows(images, resamples, seed)
+    while part := list(islice(rows, step)):
+        yield np.stack(part)
+
+
+@lru_cache(maxsize=1)
+def _kept(images: int, resamples: int, seed: int) -> NDArray[np.int32]:
+    return np.stack(list(_draw_rows(images, resamples, seed)))
+
+
+def _draw_rows(images: int, resamples: int, seed: int) -> Iterator[NDArray[np.int32]]:
     rng = np.random.default_rng(seed)
-    differences = np.full(resamples, np.nan)
-    for n in range(resamples if wanted.any() else 0):
-        times = np.bincount(rng.integers(images, size=images), minlength=images).astype(np.float64)
-        if times @ wanted > 0:
-            differences[n] = second(times) - first(times)
+    for _ in range(resamples):
+        drawn = rng.integers(images, size=images)
+        yield np.bincount(drawn, minlength=images).astype(np.int32)
+
+
+def _paired(first: Weighted, second: Weighted, draw: Draw, confidence: float) -> APDifference:
+    if not 0 < confidence < 1:
+        raise SettingsError(f"the confidence must lie between 0 and 1, not {confidence}")
+    once = np.ones((1, len(draw.wanted)))
+    whole = [float(method(once)[0]) for method in (first, second)]
+    parts = [np.zeros(0)]
+    if draw.wanted.any():
+        for times in draw.rows():
+            known = times[times @ draw.wanted > 0]
+            parts.append(second(known) - first(known))
+    differences = np.concatenate(parts)
     differences = differences[~np.isnan(differences)]
     low = high = float("nan")
     if len(differences):
@@ -166,14 +229,15 @@ class Steps:
         last = np.flatnonzero(right)[-1] + 1 if right.any() else 0
         return cls(matches.image[counted][:last], right[:last])
 
-    def ap(self, times: Float64, positives: float) -> float:
-        """All-point AP when image k counts times[k] times; NaN if there is nothing to find."""
-        if positives == 0:
-            return float("nan")
-        weight = times[self.image]
-        everything = np.cumsum(weight)[self.right]
-        gained = weight[self.right]
-        hits = np.cumsum(gained)
+    def ap(self, times: Float64, positives: Float64) -> Float64:
+        """(R,) all-point AP when image k counts times[:, k] times; NaN with nothing to find."""
+        weight = times[:, self.image]
+        everything = np.cumsum(weight, axis=1)[:, self.right]
+        gained = weight[:, self.right]
+        hits = np.cumsum(gained, axis=1)
         precision = np.divide(hits, everything, out=np.zeros_like(hits), where=everything > 0)
-        envelope = np.maximum.accumulate(precision[::-1])[::-1]
-        return float(gained @ envelope / positives)
+        envelope = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+        total = np.einsum("rm,rm->r", gained, envelope)
+        values = np.full(len(total), np.nan)
+        np.divide(total, positives, out=values, where=positives > 0)
+        return values

@@ -40,6 +40,9 @@ def match_free(boxes: Any, rules: Any, least: Float64) -> NDArray[np.int8]:
     for k in range(len(boxes.first_true) - 1):
         start, end = boxes.first_true[k], boxes.first_true[k + 1]
         for i in range(boxes.first_found[k], boxes.first_found[k + 1]):
+            if rules.unused[:, i].all():
+                outcome[:, :, i] = NEITHER
+                continue
             most = 0.0
             for j in range(start, end):
                 union[j - start], share[j - start] = _overlap(boxes.found[i], boxes.true[j])

@@ -81,10 +81,12 @@ def miss_rates(
     pool: Pool,
     setups: Mapping[str, Setup] | None = None,
     subsets: Mapping[str, Members] | None = None,
+    images: int | None = None,
 ) -> dict[str, MissRate]:
     """Log-average miss rates of one class, by name: of the setups, then of subsets of any height.
 
-    `setups` are SETUPS if not given.
+    `setups` are SETUPS if not given; `images` is how many there are, if the pool leaves out some
+    that hold nothing.
     """
     setups = SETUPS if setups is None else setups
     subsets = subsets or {}
@@ -114,10 +116,9 @@ def miss_rates(
         counted = outcome[n] != NEITHER
         right = outcome[n][counted] == TRUE
         wanted = np.bincount(owner[~rules[n]], minlength=len(pool.truth))
-        rates = rates_at(
-            np.cumsum(~right), np.cumsum(right), float(wanted.sum()), float(len(wanted))
-        )
-        results[name] = MissRate(log_average(rates), rates, image[counted], right, wanted)
+        wrong, hits = np.cumsum(~right)[None], np.cumsum(right)[None]
+        rates = rates_at(wrong, hits, np.array([wanted.sum()]), images or len(wanted))[0]
+        results[name] = MissRate(float(log_average(rates)), rates, image[counted], right, wanted)
     return results
 
 
@@ -125,15 +126,23 @@ def _within(values: Float64, span: tuple[float, float]) -> Bool:
     return (values >= span[0]) & (values <= span[1])
 
 
-def rates_at(wrong: Float64, right: Float64, objects: float, images: float) -> Float64:
-    """(9,) miss rates at REFERENCES from running counts; NaN if there is nothing to find."""
-    if objects == 0:
-        return np.full(len(REFERENCES), np.nan)
-    last = np.searchsorted(wrong, REFERENCES * images * (1 + 1e-12), side="right")
-    found = np.concatenate([[0], right])[last]
-    return 1 - found / objects
+def rates_at(wrong: Float64, right: Float64, objects: Float64, images: float) -> Float64:
+    """(R, 9) miss rates at REFERENCES from rows of running counts (R, M) of whole numbers.
+
+    objects  (R,) how many are to be found; NaN where there is none
+    """
+    rows, events = wrong.shape
+    most = np.minimum(np.floor(REFERENCES * images * (1 + 1e-12)), wrong.max(initial=0.0))
+    # One search for all rows: each is lifted above all before it.
+    lift = (np.arange(rows) * (wrong.max(initial=0.0) + 1))[:, None]
+    last = np.searchsorted((wrong + lift).ravel(), (most + lift).ravel(), side="right")
+    last = last.reshape(rows, -1) - events * np.arange(rows)[:, None]
+    found = np.take_along_axis(np.column_stack([np.zeros(rows), right]), last, axis=1)
+    share = np.full(found.shape, np.nan)
+    np.divide(found, objects[:, None], out=share, where=objects[:, None] > 0)
+    return 1 - share
 
 
-def log_average(rates: Float64) -> float:
-    """exp of the mean logarithm."""
-    return float(np.exp(np.log(np.maximum(rates, LEAST)).mean()))
+def log_average(rates: Float64) -> Float64:
+    """exp of the mean logarithm, of each row."""
+    return np.asarray(np.exp(np.log(np.maximum(rates, LEAST)).mean(axis=-1)))

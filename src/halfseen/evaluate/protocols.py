@@ -6,7 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from halfseen.evaluate.bootstrap import APDifference, bootstrap_difference, bootstrap_miss_rates
+from halfseen.evaluate.bootstrap import (
+    Among,
+    APDifference,
+    bootstrap_difference,
+    bootstrap_miss_rates,
+)
 from halfseen.evaluate.coco_ap import COCOResult, Size, coco_by_subset
 from halfseen.evaluate.groups import Groups
 from halfseen.evaluate.jaccard import Jaccard, jaccard_index
@@ -50,13 +55,20 @@ class Measured:
 
 
 def measure_protocols(
-    truth: Sequence[GroundTruth], found: Found, matches: Matches, groups: Groups
+    truth: Sequence[GroundTruth],
+    found: Found,
+    matches: Matches,
+    groups: Groups,
+    images: int | None = None,
 ) -> Measured:
-    """Measure one method; `matches` are VOC's of all objects, by the boxes as given."""
+    """Measure one method; `matches` are VOC's of all objects, by the boxes as given.
+
+    images  how many there are, if `truth` leaves out some that hold nothing
+    """
     pool = Pool.of(truth, found, matches.label, "as given")
     everything = {ALL: [here.label == matches.label for here in truth]} | groups
     coco = coco_by_subset(pool, everything)
-    miss = miss_rates(pool, subsets=everything)
+    miss = miss_rates(pool, subsets=everything, images=images)
     parts = {}
     for name, members in everything.items():
         own = matches if name == ALL else restrict(matches, truth, members)
@@ -102,7 +114,10 @@ def group_table(methods: Mapping[str, Measured], names: Sequence[str], by: str) 
 
 
 def difference_table(
-    methods: Mapping[str, Measured], names: Sequence[str], resamples: int
+    methods: Mapping[str, Measured],
+    names: Sequence[str],
+    resamples: int,
+    among: Among | None = None,
 ) -> Table | None:
     """Each method against the first, in every group, with 95% intervals; None of one method."""
     (base, first), *others = methods.items()
@@ -113,8 +128,8 @@ def difference_table(
     for name in (ALL, *names):
         for method, second in others:
             one, two = first.groups[name], second.groups[name]
-            ap = bootstrap_difference(one.matches, two.matches, resamples=resamples)
-            miss = bootstrap_miss_rates(one.miss, two.miss, resamples=resamples)
+            ap = bootstrap_difference(one.matches, two.matches, resamples=resamples, among=among)
+            miss = bootstrap_miss_rates(one.miss, two.miss, resamples=resamples, among=among)
             numbers = [100 * v for d in (ap, miss) for v in (d.difference, d.low, d.high)]
             rows.append([name, method, *numbers, _better(ap, base, method)])
     notes = (

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+MOST_SECTIONS = 80  # classes with curves and pictures of their own: those of COCO
 NOT_RANKED = ("seen", "(box)", "false")
 READING = (
     "Blocks that the detector sees are tinted, those it takes for hidden are dimmed and hatched. "
@@ -65,15 +66,23 @@ def report_html(
     figures: Mapping[str, Figure] | None = None,
 ) -> str:
     """The page. `pictures` at most under each heading of cases; `figures` come first, by name."""
-    labels = [evaluation.label for evaluation in evaluations]
-    title = f"halfseen: {', '.join(labels)} on {evaluations[0].dataset.name}"
+    shown = _sections(evaluations)
+    labels = [evaluation.label for evaluation in shown]
+    more = len(evaluations) - len(shown)
+    names = ", ".join(labels) + (f" and {more} more classes" if more else "")
+    title = f"halfseen: {names} on {evaluations[0].dataset.name}"
     style = files("halfseen.report").joinpath("report.css").read_text()
     links = ""
     if len(evaluations) > 1:
         items = (f'<a href="#{_anchor(n)}">{escape(label)}</a>' for n, label in enumerate(labels))
         links = f"<p>{' · '.join(items)}</p>{_table(_means(evaluations))}"
+    if more:
+        links += (
+            f"<p>Curves and pictures are of the {len(shown)} classes with the most objects; the "
+            f"figures of the other {more} are in results.json and results.csv.</p>"
+        )
     body = _own_figures(figures or {})
-    body += "".join(_class_section(n, e, pictures) for n, e in enumerate(evaluations))
+    body += "".join(_class_section(n, e, pictures) for n, e in enumerate(shown))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -81,6 +90,14 @@ def report_html(
         f"<title>{escape(title)}</title><style>{style}</style></head><body>"
         f"<h1>{escape(title)}</h1>{links}{body}{_made(evaluations, facts)}</body></html>\n"
     )
+
+
+def _sections(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """The evaluations with sections of their own: of all classes, or of the most common ones."""
+    order = sorted(
+        range(len(evaluations)), key=lambda n: evaluations[n].summaries[0].objects, reverse=True
+    )
+    return [evaluations[n] for n in sorted(order[:MOST_SECTIONS])]
 
 
 def _own_figures(figures: Mapping[str, Figure]) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from halfseen.arrays import Int64
 from halfseen.data.dataset import Dataset
 from halfseen.data.formats import WhichBoxes
 from halfseen.detections import Detections
-from halfseen.errors import SettingsError
+from halfseen.errors import AnnotationError, SettingsError
 from halfseen.evaluate.any_results import Results
-from halfseen.evaluate.bootstrap import bootstrap_difference
+from halfseen.evaluate.bootstrap import Among, bootstrap_difference
 from halfseen.evaluate.evaluation import Conditions, Evaluation, Method
 from halfseen.evaluate.groups import Groups, group_objects
 from halfseen.evaluate.protocols import (
@@ -29,6 +30,7 @@ from halfseen.ground_truth import GroundTruth
 from halfseen.studies.evaluate import check_objects
 
 RESAMPLES = 1000
+MOST_CLASSES = 1300  # measured at once: more than any data set in use, and seconds
 
 
 @dataclass(frozen=True)
@@ -56,40 +58,105 @@ def evaluate_results(
 
     AnnotationError if the data set has no object of the class to be found.
     """
+    (evaluation,) = evaluate_classes(dataset, [label], results, question)
+    return evaluation
+
+
+def evaluate_classes(
+    dataset: Dataset,
+    labels: Sequence[str],
+    results: Sequence[Results],
+    question: Question | None = None,
+) -> Iterator[Evaluation]:
+    """Measure several classes; the `dataset` of each holds only the images that are about it."""
+    if len(labels) > MOST_CLASSES:
+        raise SettingsError(
+            f"{dataset.name}: {len(labels):,} classes, expected at most {MOST_CLASSES:,} at once; "
+            "name those wanted with --class"
+        )
     question = question or Question()
-    check_objects(dataset, label)
+    places = _Places(dataset, results)
+    for label in labels:
+        yield _evaluate(dataset, label, results, question, places.of(label))
+
+
+def _evaluate(
+    dataset: Dataset, label: str, results: Sequence[Results], question: Question, place: Int64
+) -> Evaluation:
+    """Measure one class on the images at `place`; the others hold nothing of it."""
+    among, about = Among(len(dataset), place), dataset[place]
+    try:
+        check_objects(about, label)
+    except AnnotationError:
+        check_objects(dataset, label)  # says so of all images
     names = distinct_names(results)
-    dataset = replace(
-        dataset,
-        truths=tuple(truth_of_class(here, dataset, label, question.boxes) for here in dataset),
+    about = replace(
+        about, truths=tuple(truth_of_class(t, dataset, label, question.boxes) for t in about)
     )
-    truth = dataset.truths
+    truth = about.truths
     groups = {by: group_objects(truth, by, label) for by in question.by}
     together: Groups = {name: part for own in groups.values() for name, part in own.items()}
     summaries, matches, found = [], {}, {}
     measured: dict[str, Measured] = {}
     for name, one in zip(names, results, strict=True):
-        found[name] = [
-            _sized(detected, here) for detected, here in zip(one.found, truth, strict=True)
-        ]
+        own = [one.found[k] for k in place]
+        found[name] = [_sized(detected, here) for detected, here in zip(own, truth, strict=True)]
         summary, matches[name] = measure_boxes(name, label, truth, found[name])
-        measured[name] = measure_protocols(truth, found[name], matches[name], together)
-        summaries.append(summary)
+        measured[name] = measure_protocols(
+            truth, found[name], matches[name], together, len(dataset)
+        )
+        summaries.append(replace(summary, images=len(dataset)))
     tables = [protocol_table(measured)]
     tables += [group_table(measured, list(own), by) for by, own in groups.items()]
-    difference = difference_table(measured, list(together), question.resamples)
+    difference = difference_table(measured, list(together), question.resamples, among)
     base = names[0]
     return Evaluation(
-        label, dataset,
+        label, about,
         tuple(Method(n, label, None, r.source) for n, r in zip(names, results, strict=True)),
         Conditions(shares=()), tuple(summaries), matches, found, base,
         {
-            name: bootstrap_difference(matches[base], matches[name], resamples=question.resamples)
+            name: bootstrap_difference(
+                matches[base], matches[name], resamples=question.resamples, among=among
+            )
             for name in names[1:]
         },
         tuple(_skipped(one) for one in results if one.skipped),
         (*tables, *([] if difference is None else [difference])),
     )  # fmt: skip
+
+
+class _Places:
+    """Where each class stands: the images with an object of it, of a neighbour, or a detection.
+
+    So that many classes of many images do not take their product.
+    """
+
+    def __init__(self, dataset: Dataset, results: Sequence[Results]) -> None:
+        self.neighbours = dataset.neighbours
+        self.places: dict[str, list[int]] = {}
+        labels = [[here.label for here in dataset]]
+        labels += [[detected.label for detected in one.found] for one in results]
+        for column in labels:
+            for k, names in enumerate(column):
+                for name in set(names.tolist()):
+                    self.places.setdefault(name, []).append(k)
+        # What is annotated anywhere says how the objects of every class are grouped.
+        self.telling = {
+            _first((here.level >= 0).any() for here in dataset),
+            _first((here.truncation > 0).any() for here in dataset),
+            _first(np.isfinite(here.visible_fraction).any() for here in dataset),
+        }
+
+    def of(self, label: str) -> Int64:
+        """The images that a class's measures depend on, in order."""
+        near = self.neighbours.get(label, self.neighbours.get("*", ()))
+        parts = [self.telling, *(self.places.get(name, ()) for name in (label, *near))]
+        return np.array(sorted(set().union(*parts)), np.int64)
+
+
+def _first(flags: Iterable[bool | np.bool_]) -> int:
+    """Where the first True stands; 0 where there is none."""
+    return next((k for k, flag in enumerate(flags) if flag), 0)
 
 
 def truth_of_class(
