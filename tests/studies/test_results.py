@@ -109,7 +109,7 @@ def test_a_class_is_measured_on_the_images_that_are_about_it() -> None:
     )
     none = box_detections(np.zeros((0, 4)), np.zeros(0), np.zeros(0, np.str_), SIZE)
     results = [replace(one, found=((none,) * 31) + one.found) for one in results]
-    question = Question(("visible", "truncated", "occluded", "crowd"), resamples=30)
+    question = Question(("visible", "crowd"), resamples=30)
     place = _Places(dataset, results).of("car")
     assert len(place) == 1 + 6  # the one that tells of levels, and those with cars
     quick = _evaluate(dataset, "car", results, question, place)
@@ -117,6 +117,9 @@ def test_a_class_is_measured_on_the_images_that_are_about_it() -> None:
     assert [s.as_json() for s in quick.summaries] == [s.as_json() for s in slow.summaries]
     assert quick.differences == slow.differences
     assert [t.as_json() for t in quick.tables] == [t.as_json() for t in slow.tables]
+    for where in (place, np.arange(len(dataset))):  # levels are known, though not those of cars
+        with pytest.raises(SettingsError, match="do not say by what 'occluded'"):
+            _evaluate(dataset, "car", results, Question(("occluded",)), where)
 
 
 def test_more_classes_than_anybody_would_wait_for() -> None:
