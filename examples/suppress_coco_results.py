@@ -69,7 +69,8 @@ def detect(truth: hs.GroundTruth, number: int, rng: np.random.Generator) -> list
 def greedy_by_boxes(rows: list[Row]) -> list[Row]:
     """What most detectors do."""
     boxes = [{key: row[key] for key in row if key != "segmentation"} for row in rows]
-    kept = {(row["image_id"], *row["bbox"]) for row in suppress_results(boxes, method="greedy")}
+    left = suppress_results(boxes, method="greedy", overlap=0.5)
+    kept = {(row["image_id"], *row["bbox"]) for row in left}
     return [row for row in rows if (row["image_id"], *row["bbox"]) in kept]
 
 

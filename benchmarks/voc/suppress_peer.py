@@ -1,8 +1,9 @@
-"""Suppression's defaults on the raw boxes of another detector, beside greedy suppression, tuned.
+"""Suppression's default on the raw boxes of another detector, beside greedy suppression, tuned.
 
     python benchmarks/voc/suppress_peer.py VOC candidates.npz
 
-candidates.npz holds the boxes of a detector before its own suppression, of some images of VOC:
+candidates.npz, which `dump_peer.py` writes, holds the boxes of a detector before its own
+suppression, of some images of VOC:
 
     ids    (I,) text: the images           image  (N,) whose candidate it is, from 0
     box    (N, 4) x1 y1 x2 y2              score  (N,) probabilities
@@ -58,10 +59,10 @@ class Raw:
             self.label[own],
         )  # fmt: skip
 
-    def suppressed(self, method: str, **settings: Any) -> list[Detections]:
+    def suppressed(self, **settings: Any) -> list[Detections]:
         """What a method leaves in each image, by its ranks."""
         kept = hs.suppress_boxes(
-            self.box, self.score, labels=self.label, images=self.image, method=method, **settings
+            self.box, self.score, labels=self.label, images=self.image, **settings
         )
         found = []
         for k, truth in enumerate(self.truth):
@@ -152,13 +153,15 @@ def main() -> None:
     train, test = raw.part(0, half), raw.part(half, len(raw.truth))
     once = np.ones(half, np.int64)
     tuned = {
-        eta: mean_ap(outcomes(train, train.suppressed("greedy", overlap=eta)), once)[0]
+        eta: mean_ap(outcomes(train, train.suppressed(method="greedy", overlap=eta)), once)[0]
         for eta in ETAS
     }
     best = max(tuned, key=lambda eta: tuned[eta])
     ways: dict[str, dict[str, Any]] = {
         "greedy, tuned": {"method": "greedy", "overlap": best},
-        **{name: {"method": name} for name in ("soft", "voting", "covering")},
+        "default": {},
+        **{name: {"method": name} for name in ("soft", "covering")},
+        "votes in full": {"method": "voting", "weight": 1.0},
     }
     rng = np.random.default_rng(0)
     count = len(test.truth)

@@ -136,7 +136,8 @@ def test_small_objects_in_large_pictures(method: str) -> None:
     for x, y in corner:
         counts = [int(x) * 10_000 + int(y), *([32, 9968] * 32)[:-1]]
         masks.append({"size": [10_000, 10_000], "counts": [*counts, 10**8 - sum(counts)]})
-    small = suppress_boxes(boxes, scores, method=method)
+    settings: Any = {"weight": 1.0} if method == "voting" else {}
+    small = suppress_boxes(boxes, scores, overlap=0.5, method=method, **settings)
     kept = suppress_masks(masks, scores, method=method)
     np.testing.assert_array_equal(kept.indices, small.indices)
     np.testing.assert_allclose(kept.rank, small.rank)
@@ -415,12 +416,65 @@ def test_scales_of_one_set_of_scores_agree(method: str) -> None:
 
 
 def test_votes_add_odds() -> None:
-    kept = suppress_boxes(NEAR, SCORES, method="voting")
-    odds = 0.9 / 0.1 + 0.8 / 0.2 + 0.6 / 0.4
-    assert list(kept.indices) == [0, 2]
-    np.testing.assert_allclose(kept.rank, [odds / (1 + odds), 0.7])
-    certain = suppress_boxes(NEAR, [1.0, 1.0, 1.0, 0.0], method="voting")
-    assert (certain.rank <= 1).all()
+    for weight in (1.0, 0.25):
+        kept = suppress_boxes(NEAR, SCORES, method="voting", weight=weight)
+        odds = 0.9 / 0.1 + weight * (0.8 / 0.2 + 0.6 / 0.4)
+        assert list(kept.indices) == [0, 2]
+        np.testing.assert_allclose(kept.rank, [odds / (1 + odds), 0.7])
+        certain = suppress_boxes(NEAR, [1.0, 1.0, 1.0, 0.0], method="voting", weight=weight)
+        assert (certain.rank <= 1).all()
+
+
+def test_boxes_alone_by_a_direct_loop() -> None:
+    """Nothing says what is visible: kept by IoU 0.7, and a vote counts a tenth."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        count = int(rng.integers(0, 60))
+        place = rng.uniform(0, 60, (4, 2))[rng.integers(4, size=count)]
+        corner = place + rng.normal(0, 4, (count, 2))
+        boxes = np.hstack([corner, corner + 40])
+        scores, labels = rng.permutation(count) / max(count, 1), rng.integers(2, size=count)
+        odds = {i: scores[i] / (1 - scores[i]) for i in np.argsort(-scores).tolist()}
+        chosen: dict[int, float] = {}
+        by: dict[int, int] = {}
+        for i in odds:
+            near = [k for k in chosen if labels[k] == labels[i]]
+            overlap = {k: iou_matrix(boxes[[k]], boxes[[i]])[0, 0] for k in near}
+            by[i] = next((k for k in near if overlap[k] > 0.7), i)
+            chosen[by[i]] = chosen.get(by[i], 0) + (odds[i] if by[i] == i else 0.1 * odds[i])
+        kept = suppress_boxes(boxes, scores, labels=labels)
+        assert kept.method == "voting"
+        assert set(kept.indices.tolist()) == set(chosen)
+        total = np.array([chosen[int(k)] for k in kept.indices])
+        np.testing.assert_allclose(kept.rank, total / (1 + total), atol=1e-9)
+        for i in odds:
+            reason = kept.why(i)
+            assert (reason.kind, reason.by) == (
+                ("kept", None) if by[i] == i else ("excluded", by[i])
+            )
+
+
+def test_defaults_follow_what_is_known() -> None:
+    assert suppress_boxes(NEAR, SCORES).settings["overlap"] == 0.7
+    assert suppress_boxes(NEAR, SCORES, method="greedy").settings["overlap"] == 0.7
+    assert suppress_boxes(NEAR, SCORES, overlap=0.3).settings["overlap"] == 0.3
+    assert suppress_boxes(NEAR, SCORES, weight=0.5).settings["weight"] == 0.5
+    seen = suppress_boxes(NEAR, SCORES, NEAR)
+    assert (seen.method, seen.settings["overlap"]) == ("covering", 0.5)
+    voting = suppress_boxes(NEAR, SCORES, NEAR, method="voting")
+    assert voting.settings["weight"] == 1
+    with pytest.raises(SettingsError, match="greedy suppression has no setting 'weight'"):
+        suppress_boxes(NEAR, SCORES, method="greedy", weight=0.5)
+
+
+def test_one_method_for_a_file_of_masks_and_boxes() -> None:
+    masks, scores = discs(8)
+    rows = rows_of(masks, scores)
+    alone = [{"image_id": 2, "category_id": 1, "score": 0.5 - i / 10, "bbox": box}
+             for i, box in enumerate([[0, 0, 40, 40], [8, 0, 40, 40]])]  # fmt: skip
+    assert len(suppress_results(alone)) == 2  # IoU 0.67
+    assert suppress_results([*rows, *alone])[-1]["bbox"] == [0, 0, 40, 40]
+    assert len([row for row in suppress_results([*rows, *alone]) if row["image_id"] == 2]) == 1
 
 
 def test_measures_by_name() -> None:
@@ -456,8 +510,8 @@ def test_nothing_goes_that_nobody_excludes(method: str) -> None:
 def test_visible_parts_decide() -> None:
     """Two people of whom one hides the other's left half, as CrowdHuman describes them."""
     full, visible = [[0, 0, 40, 100], [8, 0, 48, 100]], [[0, 0, 40, 100], [40, 0, 48, 100]]
-    assert list(suppress_boxes(full, [0.9, 0.8]).indices) == [0]
-    assert set(suppress_boxes(full, [0.9, 0.8], visible).indices) == {0, 1}
+    assert list(suppress_boxes(full, [0.9, 0.8], overlap=0.5).indices) == [0]
+    assert set(suppress_boxes(full, [0.9, 0.8], visible, overlap=0.5).indices) == {0, 1}
     assert list(suppress_boxes(full, [0.9, 0.8], visible, measure="box").indices) == [0]
     with pytest.raises(SettingsError, match=r"visible must have shape \(2, 4\)"):
         suppress_boxes(full, [0.9, 0.8], [[0, 0, 1, 1]])
@@ -468,12 +522,12 @@ def test_candidates_by_the_ten_thousand() -> None:
     middle = rng.uniform(0, 2000, (1000, 2))[rng.integers(1000, size=12_000)]
     corner = middle + rng.normal(0, 4, (12_000, 2))
     boxes, scores = np.hstack([corner, corner + 60]), rng.permutation(12_000) / 12_000
-    kept = suppress_boxes(boxes, scores)
+    kept = suppress_boxes(boxes, scores, overlap=0.5, method="covering")
     assert kept.energy is not None
     assert kept.bound is not None
     assert kept.energy <= kept.bound < 3 * kept.energy
     assert (iou_matrix(boxes[kept.indices], boxes[kept.indices]) > 0.5).sum() == len(kept)
-    greedy = suppress_boxes(boxes, scores, method="greedy")
+    greedy = suppress_boxes(boxes, scores)
     assert (greedy.excluder >= 0).sum() + len(greedy) == 12_000
 
 
@@ -516,9 +570,10 @@ def test_enormous_scores_of_others(method: str) -> None:
 def test_too_many_pairs_are_refused_and_greedy_goes_on() -> None:
     boxes, scores = [[0, 0, 9, 9]] * 3300, np.linspace(0, 1, 3300)
     with pytest.raises(SettingsError, match=r"of 3,300 candidates more than 5,000,000 pairs over"):
-        suppress_boxes(boxes, scores)
-    assert list(suppress_boxes(boxes, scores, method="greedy").indices) == [3299]
-    assert list(suppress_boxes(boxes[:300], scores[:300]).indices) == [299]
+        suppress_boxes(boxes, scores, method="covering")
+    for method in ("greedy", "voting"):
+        assert list(suppress_boxes(boxes, scores, method=method).indices) == [3299]
+    assert list(suppress_boxes(boxes[:300], scores[:300], method="covering").indices) == [299]
 
 
 def test_mean_shift_of_too_many_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

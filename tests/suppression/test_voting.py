@@ -28,7 +28,7 @@ def test_voting_matches_the_loop() -> None:
     for _ in range(150):
         found = random_detections(rng, int(rng.integers(0, 40)))
         overlap, beta = float(rng.choice([0.2, 0.4, 0.6])), float(rng.choice([1.0, 4.0]))
-        t = float(rng.choice([-1.0, 0.5]))
+        t, weight = float(rng.choice([-1.0, 0.5])), float(rng.choice([0.1, 1.0]))
         chosen, boxes = greedy_by_loop(found, overlap), found.clipped
         votes = {k: np.exp(beta * (found.score[k] - t)) for k in chosen}
         for i in set(range(len(found))) - set(chosen):
@@ -36,8 +36,9 @@ def test_voting_matches_the_loop() -> None:
             able = [k for k in alike if found.score[k] >= t]
             near = [k for k in able if share(boxes[k], boxes[i])[0] > overlap]
             dropped = [k for k in alike if share(boxes[k], boxes[i])[1] > overlap]
-            votes[(near or dropped)[0]] += max(np.exp(beta * (found.score[i] - t)) - 1, 0)
-        kept = voting(found, overlap=overlap, beta=beta, threshold=t)
+            vote = weight * max(np.exp(beta * (found.score[i] - t)) - 1, 0)
+            votes[(near or dropped)[0]] += vote
+        kept = voting(found, overlap=overlap, beta=beta, threshold=t, weight=weight)
         assert set(kept.indices) == set(chosen)
         expected = [t + np.log(votes[k]) / beta for k in kept.indices]
         np.testing.assert_allclose(kept.rank, expected, atol=1e-9)
@@ -97,7 +98,9 @@ def test_masks_vote_too() -> None:
     assert kept.rank[1] == pytest.approx(0.8)
 
 
-@pytest.mark.parametrize("wrong", [{"overlap": 2}, {"beta": 0}, {"threshold": float("nan")}])
+@pytest.mark.parametrize(
+    "wrong", [{"overlap": 2}, {"beta": 0}, {"weight": 0}, {"threshold": float("nan")}]
+)
 def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(SettingsError, match=next(iter(wrong))):
         suppress(detections([], []), "voting", **wrong)

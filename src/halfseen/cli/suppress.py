@@ -19,11 +19,21 @@ def command(
     source: Annotated[Path, typer.Argument(metavar="RESULTS", help="A COCO results file (JSON).")],
     out: OutFile,
     overlap: Annotated[
-        float, typer.Option(metavar="SHARE", help="Overlap allowed between two objects, 0 to 1.")
-    ] = 0.5,
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Overlap allowed between two objects, 0 to 1: 0.5, of boxes alone 0.7.",
+            show_default=False,
+        ),
+    ] = None,
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="covering, greedy, voting, meanshift or soft.")
-    ] = "covering",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="covering (of masks), voting (of boxes alone), greedy, meanshift or soft.",
+            show_default=False,
+        ),
+    ] = None,
     measure: Annotated[
         str, typer.Option(metavar="NAME", help="Of overlap: iou, smaller, lower or box.")
     ] = "iou",
@@ -40,10 +50,10 @@ def command(
     """Remove the duplicates from another detector's COCO results.
 
     Looks at each image and category by itself, at the masks of the results,
-    or at their boxes where there are none. The covering method keeps objects
+    or at their boxes if the file has none. The covering method keeps objects
     that stand close if their visible parts are apart, and finds the best set
     exactly. Scores become ranks: an object that others mostly cover counts
-    less.
+    less, one that many results agree on counts more.
 
     [bold]Example[/bold]
       halfseen suppress results.json -o kept.json --overlap 0.5
@@ -55,17 +65,19 @@ def command(
     if not out.absolute().parent.is_dir():
         raise SettingsError(f"{out}: its folder does not exist; make it first")
     report = Report(quiet)
+    given = {"method": method, "overlap": overlap}
+    settings = {name: value for name, value in given.items() if value is not None}
+    if method != "meanshift":
+        settings["measure"] = measure
     with report.compiling(), report.progress("suppressing") as advance:
         before, after = suppress_file(
             source,
             out,
             progress=advance,
             rescore=not keep_scores,
-            method=method,
-            overlap=overlap,
             scale=scale,
             groups=groups,
-            **({} if method == "meanshift" else {"measure": measure}),
+            **settings,
         )
     if json:
         print(text.dumps({"file": str(out), "results": before, "kept": after}))

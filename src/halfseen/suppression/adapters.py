@@ -84,8 +84,8 @@ def to_supervision(found: Detections, *, masks: bool = False) -> Any:
 def suppress_supervision(detections: Any, **settings: Any) -> Any:
     """The kept ones, best first, of a `supervision.Detections`, by its masks or else its boxes.
 
-    `settings` are those of `suppress_masks`. Anything with xyxy, confidence, class_id and mask that
-    takes an array of indices will do; the result is of the same type.
+    `settings` are those of `suppress_masks` or `suppress_boxes`. Anything with xyxy, confidence,
+    class_id and mask that takes an array of indices will do; the result is of the same type.
     """
     for name in ("xyxy", "confidence", "class_id", "mask", "__getitem__"):
         if not hasattr(detections, name):

@@ -54,7 +54,7 @@ class Voting(Method):
     behind a car speak for that car; if there is none, for the one that dropped it. With the scores
     s_j of its voters, a kept detection of score s ranks at
 
-        t + log(exp(beta (s - t)) + sum_j (exp(beta (s_j - t)) - 1)) / beta
+        t + log(exp(beta (s - t)) + weight sum_j (exp(beta (s_j - t)) - 1)) / beta
 
     over those s_j above t: never below s, and s if nobody votes for it. What scores less than t
     changes no rank above it.
@@ -62,12 +62,15 @@ class Voting(Method):
     overlap    eta, the largest overlap that two kept detections may have (0 to 1)
     beta       how much more a strong candidate's vote counts: exp(beta score) is about the odds
                that it is right
+    weight     how much every vote counts: little where a detector reports each object by many
+               boxes that are hardly different, whose votes are far from independent
     threshold  the score t from which on a candidate votes
     measure    the overlap by which candidates are dropped: see `Greedy`
     """
 
     overlap: float = number(0.4, 0, 1)
     beta: float = number(4.0, 1e-3, 1e3)
+    weight: float = number(1.0, 1e-9, 1e9)
     threshold: float = number(-1.0, -1e9, 1e9)
     measure: str = choice("lower", *MEASURES, "box")
 
@@ -85,7 +88,7 @@ class Voting(Method):
         order = candidates.order
         voters = order[(elected[order] >= 0) & (above[order] > 0)]
         # log(exp(x) - 1), which must not overflow.
-        vote = above[voters] + np.log(-np.expm1(-above[voters]))
+        vote = np.log(self.weight) + above[voters] + np.log(-np.expm1(-above[voters]))
         np.logaddexp.at(total, elected[voters], vote)
         rank = self.threshold + total[kept.indices] / self.beta
         best = np.argsort(-rank, kind="stable")

@@ -26,6 +26,8 @@ from halfseen.suppression.scores import LOWEST, SCALES, as_logit, as_probability
 
 FARTHEST = 1e12
 """Pixels from the corner beyond which no box reaches."""
+BOXES_ALONE: dict[str, Any] = {"method": "voting", "overlap": 0.7, "weight": 0.1}
+"""Defaults where nothing says what is visible (`benchmarks/voc/suppress_peer.py`)."""
 Labels = Sequence[Any] | NDArray[Any]
 
 
@@ -81,23 +83,33 @@ def suppress_boxes(
     scores: ArrayLike,
     visible: ArrayLike | None = None,
     labels: Labels | None = None,
-    overlap: float = 0.5,
+    overlap: float | None = None,
     *,
-    method: str = "covering",
+    method: str | None = None,
     **settings: Any,
 ) -> Interpretation:
     """Chooses among boxes x1 y1 x2 y2; `indices` count them in the order given.
 
     full      (N, 4) boxes, of the whole objects if `visible` says what is visible of each
     visible   (N, 4) boxes of the visible parts, by which candidates are compared; default `full`
+    overlap   the largest overlap of two kept boxes, default 0.5; 0.7 without `visible`
+    method    default "covering"; without `visible` "voting", with the setting `weight` 0.1: each
+              object has many boxes that are hardly different, and each of these says little new
 
-    The rest is as for `suppress_masks`. Boxes may lie anywhere; one without any area goes.
+    The rest is as for `suppress_masks`. Boxes may lie anywhere; one without any area goes. Those
+    kept are as they were given: none is moved or averaged.
     """
     score = check_scores(scores, _scale(settings))
     whole = _boxes("full", full, len(score))
     shown = whole if visible is None else _boxes("visible", visible, len(score))
     of_image = _codes("images", settings.pop("images", None), len(score))
-    settings["overlap"] = overlap
+    if visible is None:
+        method = BOXES_ALONE["method"] if method is None else method
+        overlap = BOXES_ALONE["overlap"] if overlap is None else overlap
+        if method == "voting":
+            settings.setdefault("weight", BOXES_ALONE["weight"])
+    settings["overlap"] = 0.5 if overlap is None else overlap
+    method = "covering" if method is None else method
     return _suppress(score, of_boxes(shown), whole, (labels, of_image), method, settings)
 
 

@@ -48,11 +48,16 @@ def suppress_results(
     """The results that remain, images in order of appearance, best first within an image.
 
     By the masks of `segmentation`; a result without one counts as its whole `bbox`. `settings` are
-    those of `suppress_masks`. rescore: `score` becomes the method's rank; False leaves it.
+    those of `suppress_masks`, or where no result has a mask, those of `suppress_boxes`. rescore:
+    `score` becomes the method's rank; False leaves it.
     """
     images: dict[Any, list[Row]] = {}
+    masks = False
     for row in rows:
         images.setdefault(row["image_id"], []).append(row)
+        masks = masks or bool(row.get("segmentation"))
+    if masks:  # one method for all images, though some may have boxes alone
+        settings = {"method": "covering", "overlap": 0.5, **settings}
     kept = []
     for done, (image, own) in enumerate(images.items()):
         if len(own) > MOST:
