@@ -38,7 +38,7 @@ from halfseen.evaluate.pool import Pool
 from halfseen.evaluate.results import box_detections
 from halfseen.geometry import iou_matrix
 
-ETAS = (0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
+ETAS = (0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)
 CROWDED = 0.2
 
 
