@@ -1,19 +1,24 @@
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from halfseen.data.folder import list_images
+from halfseen.collection.sources import find_photos
 from halfseen.errors import ImageError
 
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    for name in ("b.jpg", "a.PNG", "notes.txt", ".hidden.jpg", "deep/er/c.jpeg", "deep/d.tif"):
+    for name in ("b.jpg", "a.PNG", "notes.md", ".hidden.jpg", "deep/er/c.jpeg", "deep/d.tif"):
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
     return tmp_path
+
+
+def list_images(words: Sequence[Path | str]) -> list[Path]:
+    return [Path(photo.place) for photo in find_photos([str(word) for word in words])]
 
 
 def names(files: list[Path], root: Path) -> list[str]:
@@ -33,8 +38,8 @@ def test_globs(photos: Path) -> None:
 
 
 def test_files_come_once_and_in_the_order_of_the_words(photos: Path) -> None:
-    found = list_images([photos / "notes.txt", photos / "b.jpg", photos])
-    expected = ["notes.txt", "b.jpg", "a.PNG", "deep/d.tif", "deep/er/c.jpeg"]
+    found = list_images([photos / "notes.md", photos / "b.jpg", photos])
+    expected = ["notes.md", "b.jpg", "a.PNG", "deep/d.tif", "deep/er/c.jpeg"]
     assert names(found, photos) == expected
 
 

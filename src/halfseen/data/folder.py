@@ -2,33 +2,11 @@
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from halfseen.data.files import FilePath
 from halfseen.data.image import SUFFIXES
 from halfseen.errors import ImageError
-
-
-def list_images(patterns: Sequence[FilePath]) -> list[Path]:
-    """The image files that files, folders and globs name, each once, in the order of the words.
-
-    A folder gives all images below it, sorted; a glob (`**` reaches into folders) gives the images
-    and folders it matches, sorted; a file gives itself, whatever its name. Files that begin with
-    a dot count only when named. A word that gives nothing is an ImageError.
-    """
-    found: dict[Path, None] = {}
-    for pattern in patterns:
-        if not str(pattern):
-            raise ImageError("an empty text names no image; '.' is this folder")
-        path = Path(pattern)
-        files = [path] if path.exists() and not path.is_dir() else list(walk_images(str(pattern)))
-        if not files:
-            raise ImageError(nothing_found(str(pattern)))
-        found.update(dict.fromkeys(files))
-    if not found:
-        raise ImageError("no images: expected at least one file, folder or glob")
-    return list(found)
 
 
 def walk_images(pattern: str, also: tuple[str, ...] = ()) -> Iterator[Path]:
