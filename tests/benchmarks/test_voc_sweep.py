@@ -12,7 +12,8 @@ import halfseen as hs
 from halfseen.cli import run
 from halfseen.data.scenes import render_scenes
 from halfseen.evaluate.visibility import whole
-from halfseen.web.catalogue import METHODS, model_file
+from halfseen.model.mixture import METHODS
+from halfseen.web.catalogue import model_file
 
 SWEEP = Path(__file__).parents[2] / "benchmarks" / "voc" / "sweep.py"
 

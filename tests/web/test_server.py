@@ -377,7 +377,8 @@ def test_only_loopback_is_local(host: str, local: bool) -> None:
 
 
 def test_given_models_come_first_and_make_sets_by_class(tmp_path: Any) -> None:
-    from halfseen.web.catalogue import METHODS, model_file, photograph_models
+    from halfseen.model.mixture import METHODS
+    from halfseen.web.catalogue import model_file, photograph_models
 
     files = [model_file(method) for method in METHODS]
     sets = find_sets([files[2], files[0], files[2]], tmp_path)

@@ -21,7 +21,7 @@ from halfseen.learn.objective import Examples, Negatives
 from halfseen.model.mixture import Component, Mixture
 
 
-class Level(NamedTuple):
+class MinedLevel(NamedTuple):
     """One level of an image to mine: features (rows, cols, channels), and its scale (x, y)."""
 
     features: Float32
@@ -98,7 +98,7 @@ class Keys:
 class MiningImage:
     """The features of an image to mine, and the boxes of its objects of the class."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[MinedLevel, ...]
     size: tuple[int, int]
     boxes: Boxes
 
@@ -112,7 +112,7 @@ class MiningImage:
         shapes: Sequence[tuple[int, int]],
     ) -> MiningImage:
         found = feature_levels(image, descriptor, pyramid, shapes)
-        levels = tuple(Level(grid, (level.scale_x, level.scale_y)) for level, grid in found)
+        levels = tuple(MinedLevel(grid, (level.scale_x, level.scale_y)) for level, grid in found)
         return cls(levels, (image.shape[0], image.shape[1]), boxes)
 
     @property

@@ -50,7 +50,7 @@ class State:
     history: list[Round] = field(default_factory=list)
 
 
-class Kept(NamedTuple):
+class Restored(NamedTuple):
     """What a checkpoint keeps of a state and of the stored negatives.
 
     Windows themselves are not kept: their places in the images say it all.
@@ -83,13 +83,13 @@ def pack(state: State, keys: list[Keys]) -> Saved:
     return Saved(header, arrays | {f"keys{m}": k.rows for m, k in enumerate(keys)})
 
 
-def unpack(saved: Saved) -> Kept:
+def unpack(saved: Saved) -> Restored:
     """The inverse of `pack`; ValueError, KeyError or the like for anything else."""
     header, arrays = saved
     names = [f"keys{m}" for m in range(sum(name.startswith("keys") for name in arrays))]
     places = [Place(*(int(v) for v in row)) for row in arrays["latent"]]
     flags = np.split(arrays["flags"], np.cumsum(arrays["flag_counts"])[:-1])
-    return Kept(
+    return Restored(
         int(header["stage"]),
         int(header["round"]),
         arrays["vector"],

@@ -22,7 +22,7 @@ from halfseen.learn.mining import Keys, Mined, NegativeStore
 from halfseen.learn.objective import U_T, B, Objective, Positives, U, Vector
 from halfseen.learn.progress import Run
 from halfseen.learn.settings import TrainSettings
-from halfseen.learn.state import Kept, Round, State, pack, unpack
+from halfseen.learn.state import Restored, Round, State, pack, unpack
 from halfseen.learn.training_set import TrainingSet
 from halfseen.model.mixture import Component, Method, Mixture
 
@@ -121,7 +121,7 @@ class Trainer:
     def _first_state(self, store: NegativeStore, checkpoint: Checkpoint) -> State:
         """The state to go on from, with its negatives in the store."""
 
-        def decode(saved: Saved) -> tuple[Kept, State]:
+        def decode(saved: Saved) -> tuple[Restored, State]:
             kept = unpack(saved)
             assignments = self.data.reassign(kept.places, kept.flags)
             return kept, State(kept.stage, kept.round, kept.vector, assignments, kept.history)

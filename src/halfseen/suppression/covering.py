@@ -152,7 +152,7 @@ class Covering(Method):
         that it overlaps most, with that overlap.
         """
         from halfseen.suppression.overlap_kernels import MOST_PAIRS, Graph, find_pairs, strongest
-        from halfseen.suppression.solver.solve import Limits, maximise
+        from halfseen.suppression.solver.solve import SearchLimits, maximise
 
         if len(own) > MANY:
             log.warning(
@@ -170,7 +170,7 @@ class Covering(Method):
                 'overlap; leave out those of low score, or use method "greedy"'
             )
         exact = self.solver == "exact"
-        limits = Limits.of(exact, self.max_nodes, self.max_seconds, self.max_work)
+        limits = SearchLimits.of(exact, self.max_nodes, self.max_seconds, self.max_work)
         value = self.values(candidates.score[own])
         solution = maximise(value, covered, conflict, limits, self.price)
         kept = np.flatnonzero(solution.chosen)

@@ -17,7 +17,7 @@ from halfseen.arrays import UInt8
 from halfseen.data.records import Record
 from halfseen.data.scenes import Scene, render_scene
 from halfseen.errors import SettingsError
-from halfseen.model.mixture import Method, Mixture
+from halfseen.model.mixture import Mixture
 from halfseen.model.shipped import ALL, find_shipped
 from halfseen.model.store import load
 from halfseen.web.live import RIGID
@@ -25,7 +25,6 @@ from halfseen.web.live import RIGID
 FOLDER = Path(__file__).parents[1] / "models"
 LABEL = "car"
 Learnt = Literal["yours", "scenes", "photographs"]
-METHODS: tuple[Method, ...] = ("BL", "BLT", "VIS")
 SHOW_SEED = 2024
 SCENES: tuple[int, ...] = tuple(json.loads((FOLDER / "scenes.json").read_text()))
 """The scenes on offer, as numbers of `show_scene`."""

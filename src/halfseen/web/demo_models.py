@@ -24,9 +24,9 @@ from halfseen.learn.masks.head import learn_masks
 from halfseen.learn.settings import TrainSettings
 from halfseen.learn.trainer import Trainer
 from halfseen.learn.training_set import TrainingSet
-from halfseen.model.mixture import Mixture
+from halfseen.model.mixture import METHODS, Mixture
 from halfseen.model.store import load, save
-from halfseen.web.catalogue import FOLDER, LABEL, METHODS, model_file, show_scene
+from halfseen.web.catalogue import FOLDER, LABEL, model_file, show_scene
 from halfseen.web.live import LiveSettings, compare
 
 SEED = 7

@@ -38,7 +38,7 @@ NEIGHBOURS = 40
 RIGID = "Rigid"
 """The same templates as VIS, but every block counts: what a photograph's class is compared with."""
 
-METHODS: dict[str, tuple[str, str]] = {
+SHOWN: dict[str, tuple[str, str]] = {
     RIGID: (RIGID, "voting"),
     "BL": ("BL", "voting"),
     "BLT": ("BLT", "voting"),
@@ -114,7 +114,7 @@ def compare(
         if window is not None:
             followed[name] = Followed(watched or (), window)
     reports = []
-    for method, (name, _) in METHODS.items():
+    for method, (name, _) in SHOWN.items():
         if name in names:
             m = names.index(name)
             own = found[found.model == m]
@@ -191,7 +191,7 @@ def _interpret(
     Voting sees all from `SEARCHED` on, covering those that may be reported.
     """
     options: dict[str, Any] = {"overlap": settings.overlap}
-    name = METHODS[method][1]
+    name = SHOWN[method][1]
     if name == "covering":
         found = found[found.score >= settings.threshold]
     found = found[: CANDIDATES[name]]
@@ -216,9 +216,9 @@ def inspect(
 
     index  as `compare` gave it for this method, of the same image and settings
     """
-    own = METHODS.get(method, ("", ""))[0]
+    own = SHOWN.get(method, ("", ""))[0]
     if own not in models:
-        known = [name for name, (model, _) in METHODS.items() if model in models]
+        known = [name for name, (model, _) in SHOWN.items() if model in models]
         raise SettingsError(f"method must be one of {', '.join(known)}, found {method!r}")
     detector = Detector(settings.applied(models[own]))
     view = detector.view(image)

@@ -39,7 +39,7 @@ from halfseen.web.catalogue import (
     scene_pixels,
 )
 from halfseen.web.guard import Guard, Refused, ServeLimits, read_body
-from halfseen.web.live import METHODS, LiveSettings, classes, compare, inspect
+from halfseen.web.live import SHOWN, LiveSettings, classes, compare, inspect
 
 Result = TypeVar("Result")
 
@@ -246,7 +246,7 @@ def _describe(sets: Sequence[ModelSet], limits: ServeLimits) -> Record:
                 "name": one.name,
                 "label": one.label,
                 "learnt": one.learnt,
-                "methods": [name for name, (own, _) in METHODS.items() if own in one.models],
+                "methods": [name for name, (own, _) in SHOWN.items() if own in one.models],
                 "alpha": one.models["VIS"].alpha if "VIS" in one.models else None,
                 "u": [c.u for c in one.models["VIS"].components] if "VIS" in one.models else [],
             }

@@ -9,7 +9,7 @@ from halfseen.suppression.mask_shapes import shapes_of_grids, shapes_of_masks
 from halfseen.suppression.overlap_kernels import IOU, Graph, find_pairs
 from halfseen.suppression.solver import solve as solver
 from halfseen.suppression.solver.large import gain_among, take_marginally, touching
-from halfseen.suppression.solver.solve import Limits, Solution, maximise
+from halfseen.suppression.solver.solve import SearchLimits, Solution, maximise
 
 Masks = Bool
 
@@ -77,7 +77,7 @@ def test_the_optimum_lies_between_energy_and_bound(make) -> None:  # type: ignor
         value, price = np.sort(rng.uniform(0.1, 3, 40))[::-1].copy(), float(n % 2) * 5
         for shapes in kinds:
             conflict = Graph(*find_pairs(shapes, IOU, 0.3))
-            best = maximise(value, shapes, conflict, Limits.of(True, 100_000, 60), price)
+            best = maximise(value, shapes, conflict, SearchLimits.of(True, 100_000, 60), price)
             chosen, total, bound, marginal = take_marginally(shapes, value, conflict, price)
             found = Solution(chosen, total, bound, False, marginal, 0, 0)
             check(found, masks, value, conflict, price)
@@ -94,14 +94,14 @@ def test_components_are_solved_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(touching(shapes)[0]) >= 4
     value = np.sort(rng.uniform(0.1, 3, 30))[::-1].copy()
     conflict = Graph(*find_pairs(shapes, IOU, 0.3))
-    whole = maximise(value, shapes, conflict, Limits.of(True, 100_000, 60))
+    whole = maximise(value, shapes, conflict, SearchLimits.of(True, 100_000, 60))
     assert whole.optimal
     monkeypatch.setattr(solver, "MOST_PIECES", 2000)
-    parts = maximise(value, shapes, conflict, Limits.of(True, 100_000, 60))
+    parts = maximise(value, shapes, conflict, SearchLimits.of(True, 100_000, 60))
     assert parts.optimal
     np.testing.assert_array_equal(parts.chosen, whole.chosen)
     assert parts.energy == pytest.approx(whole.energy)
     np.testing.assert_allclose(parts.marginal, whole.marginal, atol=1e-9)
     monkeypatch.setattr(solver, "MOST_PIECES", 1)
-    rough = maximise(value, shapes, conflict, Limits.of(True, 100_000, 60))
+    rough = maximise(value, shapes, conflict, SearchLimits.of(True, 100_000, 60))
     assert rough.energy <= whole.energy * (1 + 1e-9) <= rough.bound * (1 + 2e-9)

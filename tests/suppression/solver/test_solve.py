@@ -15,7 +15,7 @@ from halfseen.suppression.overlap_kernels import Graph
 from halfseen.suppression.solver import solve as solver
 from halfseen.suppression.solver.decompose import undominated
 from halfseen.suppression.solver.problem import Cover, count_pieces, cut, extract, merge_atoms
-from halfseen.suppression.solver.solve import Limits, Solution, maximise
+from halfseen.suppression.solver.solve import SearchLimits, Solution, maximise
 
 Matrix = NDArray[np.bool_]
 
@@ -35,9 +35,9 @@ def graph(conflict: Matrix) -> Graph:
 
 def solve(
     value: NDArray[np.float64], cover: Matrix, conflict: Matrix, price: float = 0.0,
-    limits: Limits | None = None,
+    limits: SearchLimits | None = None,
 ) -> Solution:  # fmt: skip
-    limits = limits or Limits.of(True, 100_000, 60)
+    limits = limits or SearchLimits.of(True, 100_000, 60)
     return maximise(value, runs(cover), graph(conflict), limits, price)
 
 
@@ -236,12 +236,12 @@ def test_a_limit_leaves_a_proven_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         value, cover, conflict, price = cluster(rng, 120, 0.3)
         best = solve(value, cover, conflict)
         assert best.optimal
-        greedy = solve(value, cover, conflict, limits=Limits.of(False, 0, 60))
+        greedy = solve(value, cover, conflict, limits=SearchLimits.of(False, 0, 60))
         check(greedy, value, cover, conflict, price)
         assert greedy.energy <= best.energy <= greedy.bound * (1 + 1e-12)
         for nodes, easy in ((0, 0), (0, 5), (2, 5)):
             monkeypatch.setattr(solver, "BRIEF_NODES", easy)
-            limited = solve(value, cover, conflict, limits=Limits.of(True, nodes, 60))
+            limited = solve(value, cover, conflict, limits=SearchLimits.of(True, nodes, 60))
             monkeypatch.undo()
             check(limited, value, cover, conflict, price)
             assert greedy.energy * (1 - 1e-12) <= limited.energy <= best.energy * (1 + 1e-12)
@@ -258,7 +258,7 @@ def test_a_limit_of_work_stops_at_the_same_node(monkeypatch: pytest.MonkeyPatch)
     whole = solve(*problem)
     assert whole.work > 0
     for part in (2, 5, 20):
-        limits = Limits(work=whole.work // part)
+        limits = SearchLimits(work=whole.work // part)
         first = solve(*problem, limits=limits)
         clock = itertools.count(0, 1e6)
         with monkeypatch.context() as patch:
@@ -293,7 +293,7 @@ def test_depth_is_bounded_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_time_still_gives_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver, "BRIEF_NODES", 5)
     value, cover, conflict, price = cluster(np.random.default_rng(5), 200, 0.3)
-    limited = solve(value, cover, conflict, limits=Limits.of(True, 100_000, 0))
+    limited = solve(value, cover, conflict, limits=SearchLimits.of(True, 100_000, 0))
     check(limited, value, cover, conflict, price)
     assert not limited.optimal
     assert limited.bound > limited.energy

@@ -41,7 +41,7 @@ def neighbourhood(samples: Samples, i: int, j: int) -> Float32:
     return part.reshape(len(samples), size).astype(np.float32)
 
 
-class Block(NamedTuple):
+class OneBlock(NamedTuple):
     """What is known of one block: mean and spread of its features, and standardised examples."""
 
     mean: Float32
@@ -78,12 +78,12 @@ def fit_blocks(samples: Samples, settings: MaskSettings, cores: int | None = 1) 
     return BlockLogits(weights.reshape(rows, cols, SIDE, SIDE, -1), bias)
 
 
-def _standardised(samples: Samples, step: int, place: tuple[int, int]) -> Block:
+def _standardised(samples: Samples, step: int, place: tuple[int, int]) -> OneBlock:
     """One block, with every step-th of the examples in which it is known."""
     around = neighbourhood(samples, *place)
     mean, spread = around.mean(0), around.std(0) + np.float32(0.01)
     chosen = np.flatnonzero(samples.known[:, *place])[::step]
-    return Block(mean, spread, (around[chosen] - mean) / spread, samples.hidden[chosen, *place])
+    return OneBlock(mean, spread, (around[chosen] - mean) / spread, samples.hidden[chosen, *place])
 
 
 def _fit_block(

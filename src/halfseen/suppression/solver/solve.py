@@ -56,7 +56,7 @@ DEEPEST = 256
 
 
 @dataclass(frozen=True)
-class Limits:
+class SearchLimits:
     """When a search stops: after `nodes` nodes or `work` steps of the long searches, or at a time.
 
     exact  False: no search, the set of marginal gains
@@ -70,12 +70,12 @@ class Limits:
     until: float = np.inf
 
     @classmethod
-    def of(cls, exact: bool, nodes: int, seconds: float, work: int = STEPS) -> Limits:
+    def of(cls, exact: bool, nodes: int, seconds: float, work: int = STEPS) -> SearchLimits:
         """Limits that count from now on; compiling does not count."""
         _compile()
         return cls(exact, nodes if exact else 0, work, time.perf_counter() + seconds)
 
-    def left(self, nodes: int, work: int) -> Limits:
+    def left(self, nodes: int, work: int) -> SearchLimits:
         """The limits after so many nodes and steps."""
         return replace(self, nodes=max(self.nodes - nodes, 0), work=max(self.work - work, 0))
 
@@ -107,7 +107,7 @@ class Solution:
 
 
 def maximise(
-    value: Float64, covered: Shapes, conflict: Graph, limits: Limits, price: float = 0.0
+    value: Float64, covered: Shapes, conflict: Graph, limits: SearchLimits, price: float = 0.0
 ) -> Solution:
     """The set without conflicts of largest sum over its area of its best value, less the price.
 
@@ -136,7 +136,7 @@ def maximise(
 
 
 def _solve_part(
-    own: Int64, value: Float64, covered: Shapes, conflict: Graph, limits: Limits, price: float
+    own: Int64, value: Float64, covered: Shapes, conflict: Graph, limits: SearchLimits, price: float
 ) -> Solution:
     """The best set of one component."""
     shapes, pairs = covered.take(own), Graph(*among(own, conflict))
@@ -147,7 +147,7 @@ def _solve_part(
 
 
 def _maximise(
-    value: Float64, covered: Shapes, conflict: Graph, limits: Limits, price: float
+    value: Float64, covered: Shapes, conflict: Graph, limits: SearchLimits, price: float
 ) -> Solution:
     """The same by cutting all regions into pieces."""
     brief = (BRIEF_NODES if limits.exact else 0, BRIEF_WORK)
@@ -194,12 +194,12 @@ def _compile() -> None:
     box, area = np.array([[0.0, 0, 3, 1]] * 2), np.full(2, 2.0)
     runs = box, np.array([0, 1]), np.array([2, 3]), np.arange(3), area
     conflict = Graph(np.arange(3), np.array([1, 0]))
-    maximise(np.ones(2), of_runs(*runs), conflict, Limits(exact=False, nodes=1))
+    maximise(np.ones(2), of_runs(*runs), conflict, SearchLimits(exact=False, nodes=1))
     take_marginally(of_runs(*runs), np.ones(2), conflict, 0.0)
 
 
 def _search_long(
-    problem: Problem, state: State, best: Float64, known: float, limits: Limits
+    problem: Problem, state: State, best: Float64, known: float, limits: SearchLimits
 ) -> tuple[float, bool, int, int]:
     """Improves state and best in place; (bound, whether it is proven, nodes, work)."""
     alive = undominated(problem)
