@@ -29,7 +29,7 @@ from halfseen.suppression.scene import blocks_of
 from halfseen.suppression.solver.decompose import connected
 from halfseen.suppression.solver.problem import Cover, cut, merge_atoms
 from halfseen.suppression.solver.search import search_briefly
-from halfseen.suppression.solver.solve import Limits, maximise
+from halfseen.suppression.solver.solve import SearchLimits, maximise
 
 FOLDER = Path(__file__).parent / "candidates"
 HIGHS_SECONDS = 20.0
@@ -162,7 +162,7 @@ def synthetic() -> dict[str, Any]:
             energy, overlap = ("paper", "odds")[seed % 2], (0.3, 0.5)[seed // 2 % 2]
             settings = Covering.make({"energy": energy, "overlap": overlap})
             problem = problem_of(cluster(seed, count), settings)
-            solved, ms = timed(maximise, *problem, Limits.of(True, 100_000, 10.0))
+            solved, ms = timed(maximise, *problem, SearchLimits.of(True, 100_000, 10.0))
             ours.append((solved.optimal, ms))
             paper.append(timed(by_paper, problem))
             if seed < HIGHS_CASES.get(count, 0):
@@ -185,7 +185,7 @@ def main() -> None:
     for energy in ("paper", "odds"):  # compile, or read the compiled kernels
         settings = Covering.make({"energy": energy, "overlap": 0.3})
         found = cluster(0, 120)
-        maximise(*problem_of(found, settings), Limits.of(True, 100_000, 1.0))
+        maximise(*problem_of(found, settings), SearchLimits.of(True, 100_000, 1.0))
         suppress(found, energy=energy)
     print(json.dumps(real_sets() | synthetic()))
 
