@@ -8,14 +8,15 @@ import pytest
 from numpy.typing import NDArray
 
 from halfseen.arrays import Bool, Float32, Float64, Int64
-from halfseen.detect import search as responses
+from halfseen.detect import responses
+from halfseen.detect import search as searching
+from halfseen.detect.responses import Rule, find_level
 from halfseen.detect.search import Search, Windows, find_windows
-from halfseen.detect.search_kernels import Rule, Split, search_levels
-from halfseen.detect.view import MirrorBasis, Planes
+from halfseen.detect.view import MirrorBasis, Planes, Split
 from halfseen.detect.windows import gather_features
 from halfseen.errors import ModelError
 from halfseen.model.mixture import Component
-from halfseen.visibility.infer import chain_bound, infer_visibility
+from halfseen.visibility.infer import chain_bound, infer_visibility, solve
 
 # (rows, cols) of the template and of the level: odd, even, thin, single, larger than the level.
 CASES = [
@@ -76,16 +77,16 @@ def assert_same(
     np.testing.assert_allclose(found.score, expected.score, rtol=rtol, atol=atol)
 
 
-def record_places(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """The level and row at which each later call of `search_levels` begins."""
-    places: list[tuple[int, int]] = []
+def record_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of windows of each later call of `solve`."""
+    parts: list[int] = []
 
-    def search(*arguments: Any) -> Any:
-        places.append(arguments[-3:-1])
-        return search_levels(*arguments)
+    def counting(problem: Any) -> Any:
+        parts.append(len(problem.responses))
+        return solve(problem)
 
-    monkeypatch.setattr(responses, "search_levels", search)
-    return places
+    monkeypatch.setattr(searching, "solve", counting)
+    return parts
 
 
 def by_exact_scores(
@@ -109,20 +110,15 @@ def between(scores: NDArray[np.floating[Any]], share: float) -> float:
 
 
 def every_window(
-    features: Float32, component: Component, alpha: float, visibility: bool, most: int = 10**9
+    features: Float32, component: Component, alpha: float, visibility: bool
 ) -> tuple[Int64, Float32, Float32]:
-    """(places, sums or bounds, blocks) of all windows, row by row; `most` at a time."""
+    """(places, sums or bounds, blocks) of all windows, row by row."""
     planes = Planes.of(features)
     weights = component.weights.reshape(-1, features.shape[2])
     biases = (component.bias, component.u, component.u_t)
     rule = Rule(1, *component.shape, *biases, alpha, visibility, True, -np.inf)
-    levels = np.array([[0, *features.shape[:2]]])
-    parts, n, y = [], 0, 0
-    while n < 1:
-        nothing = np.zeros((len(weights), 0), np.float32)
-        split = Split(weights, nothing), Split(planes.even, nothing.ravel())
-        n, y, part = search_levels(*split, levels, rule, n, y, most)
-        parts.append(part)
+    split = Split(weights, np.zeros((len(weights), 0), np.float32))
+    parts = list(find_level(split, planes.levels[0], planes.sizes[0], rule))
     places, value, blocks = (np.concatenate([part[k] for part in parts]) for k in range(3))
     assert not places[:, :2].any()
     return places[:, 2:], value, blocks
@@ -258,20 +254,22 @@ def test_a_search_that_stops_and_goes_on_finds_the_same(
 ) -> None:
     features, component = level((41, 23), 7), template(shape, 8)
     whole = every_window(features, component, 0.05, visibility)
-    for most in (1, 100):
-        for part, expected in zip(
-            every_window(features, component, 0.05, visibility, most), whole, strict=True
-        ):
-            np.testing.assert_array_equal(part, expected)
+    for rows in (1, 3, 40):
+        with monkeypatch.context() as patch:
+            patch.setattr(responses, "HELD_BYTES", 0)
+            patch.setattr(responses, "LEAST_ROWS", rows)
+            parts = every_window(features, component, 0.05, visibility)
+        for part, expected in zip(parts, whole, strict=True):
+            np.testing.assert_allclose(part, expected, atol=1e-5)
     everything = find_windows(features, component, -np.inf, 0.05, visibility)
     threshold = between(everything.score, 0.7)
     few = find_windows(features, component, threshold, 0.05, visibility)
     assert 50 < len(few.y) < 500
-    monkeypatch.setattr(responses, "WAITING_BYTES", 1 << 8)
-    calls = record_places(monkeypatch)
+    monkeypatch.setattr(searching, "WAITING_BYTES", 1 << 6)
+    monkeypatch.setattr(responses, "HELD_BYTES", 0)
+    parts = record_parts(monkeypatch)
     found = find_windows(features, component, threshold, 0.05, visibility)
-    assert len(calls) > 1
-    assert calls == sorted(set(calls))
+    assert len(parts) > 1 or not visibility
     assert_same(found, few, atol=1e-5)
 
 
@@ -282,7 +280,7 @@ def test_features_in_planes_give_the_same_windows(monkeypatch: pytest.MonkeyPatc
     expected = find_windows(features, component, -0.3, 0.05, True)
     assert len(expected.y) > 20
     assert_same(find_windows(planes, component, -0.3, 0.05, True), expected, atol=1e-5)
-    monkeypatch.setattr(responses, "WAITING_BYTES", 1 << 8)  # in parts
+    monkeypatch.setattr(responses, "HELD_BYTES", 0)  # in parts
     assert_same(find_windows(planes, component, -0.3, 0.05, True), expected, atol=1e-5)
 
 
@@ -321,12 +319,12 @@ def test_two_sides_of_many_levels_are_the_same_in_parts(
 
     whole = search()
     assert all(len(windows.y) > 20 for windows in whole)
-    monkeypatch.setattr(responses, "WAITING_BYTES", 1 << 8)
-    places = record_places(monkeypatch)
+    monkeypatch.setattr(searching, "WAITING_BYTES", 1 << 6)
+    monkeypatch.setattr(responses, "HELD_BYTES", 0)
+    parts = record_parts(monkeypatch)
     for part, expected in zip(search(), whole, strict=True):
         assert_same(part, expected, atol=1e-5)
-    assert {first for first, _ in places} >= {0, 1, 3}
-    assert any(first > 0 and y > 0 for first, y in places)
+    assert len(parts) > len(levels) or not visibility
 
 
 @pytest.mark.parametrize("most", [1, 7, 40])

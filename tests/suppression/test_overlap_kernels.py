@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pycocotools import mask as oracle
 
 from halfseen.data.rle import encode, mask_runs, read_runs
+from halfseen.suppression import ranked
 from halfseen.suppression.candidates import Shapes, of_boxes
 from halfseen.suppression.mask_shapes import shapes_of_grids, shapes_of_masks
 from halfseen.suppression.overlap_kernels import (
@@ -97,7 +98,12 @@ def test_kernels_agree_with_all_pairs(measure: int) -> None:
                     if not by:
                         slow.append(n)
                 assert kept.tolist() == slow
+                fast = ranked.choose_greedily(shapes, everyone, measure, limit)
+                for ours, theirs in zip(fast, (kept, excluder, overlap), strict=True):
+                    np.testing.assert_array_equal(ours, theirs)
                 first = first_above(shapes, kept, everyone, measure, limit)
+                others = ranked.first_above(shapes, kept, everyone, measure, limit)
+                np.testing.assert_array_equal(others, first)
                 for n in range(40):
                     by = [k for k in slow if exact[k, n] > limit]
                     assert first[n] == (by[0] if by else -1)

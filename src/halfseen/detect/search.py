@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
-from halfseen.detect.search_kernels import Rule, Split, search_levels
-from halfseen.detect.view import MirrorBasis, Planes
+from halfseen.detect.responses import Reached, Rule, find_level
+from halfseen.detect.view import MirrorBasis, Planes, Split
 from halfseen.detect.windows import find_outside, place_boxes
 from halfseen.detections import Detections, as_blocks, visible_boxes
 from halfseen.errors import ModelError
@@ -102,8 +102,8 @@ class Search:
         size += (abs(component.u) + abs(component.u_t)) * len(weights)
         self._slack = 1e-5 * size if visibility else 0.0
         self._enough = threshold - self._slack
-        self._sizes: list[Int64] = []
-        self._waiting: list[tuple[Int64, Float32, Float32]] = []
+        self._sizes: list[tuple[int, int]] = []
+        self._waiting: list[Reached] = []
         self._bytes = 0
         flags = np.zeros((0, *component.shape), np.bool_)
         self._found = [(np.zeros((0, 4), np.int64), np.zeros(0, np.float32), flags)]
@@ -111,14 +111,9 @@ class Search:
     def add(self, planes: Planes, which: Sequence[int] | None = None) -> None:
         """Adds the windows of these levels, or of some of them."""
         component = self.component
-        levels = planes.levels if which is None else planes.levels[list(which)]
-        before = sum(map(len, self._sizes))
-        self._sizes.append(levels[:, 1:])
-        some = max(WAITING_BYTES // (4 * len(self._weights.even)), 1)
-        odd = np.zeros(0, np.float32) if planes.odd is None else planes.odd
-        features = Split(planes.even, odd)
-        level, y = 0, 0
-        while level < len(levels):
+        for k in range(len(planes.sizes)) if which is None else which:
+            number = len(self._sizes)
+            self._sizes.append(planes.sizes[k])
             rule = Rule(
                 self._sides,
                 *component.shape,
@@ -130,12 +125,12 @@ class Search:
                 self.blank,
                 self._enough,
             )
-            level, y, reached = search_levels(self._weights, features, levels, rule, level, y, some)
-            reached.places[:, 1] += before
-            self._waiting.append((reached.places, reached.value, reached.blocks))
-            self._bytes += reached.blocks.nbytes
-            if self._bytes > WAITING_BYTES:
-                self._solve()
+            level = planes.levels[k], planes.sizes[k]
+            for reached in find_level(self._weights, *level, rule, number):
+                self._waiting.append(reached)
+                self._bytes += reached.blocks.nbytes
+                if self._bytes > WAITING_BYTES:
+                    self._solve()
 
     def windows(self) -> list[Windows]:
         """All windows found, in no particular order: of the component, then of its mirror image."""
@@ -187,7 +182,7 @@ class Search:
     def _outside(self, found: Int64) -> Bool:
         """(N, rows, cols) which blocks of windows are outside the image."""
         _, level, y, x = found.T
-        sizes = np.concatenate([np.zeros((0, 2), np.int64), *self._sizes])
+        sizes = np.array(self._sizes, np.int64).reshape(-1, 2)
         return find_outside(y, x, sizes[level], *self.component.shape)
 
     def _promising(

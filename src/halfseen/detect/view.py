@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,43 +81,44 @@ class MirrorBasis:
         self.odd = (half * (unit[low] - unit[flip[low]])).astype(np.float32, copy=False)
 
 
-@dataclass(frozen=True, eq=False)
-class Planes:
-    """The features of some levels, of each (height, channels, width): a product for each row.
+class Split(NamedTuple):
+    """Weights (rows cols, channels) of a template, or features (channels, blocks) of a level.
 
-    sizes      (height, width) of the levels
-    even, odd  all levels one after another. With a mirror's basis they are its two parts; without,
-               `even` is all there is.
+    Split by a mirror: see `MirrorBasis`; responses are even + odd, those of the mirror image
+    even - odd. Without a mirror `even` is all there is, and `odd` has no channels.
+    """
+
+    even: Float32
+    odd: Float32
+
+
+class Planes(NamedTuple):
+    """The features of some levels, channel by channel: a product for many rows at once.
+
+    sizes   (height, width) of the levels
+    levels  of each its features
     """
 
     sizes: tuple[tuple[int, int], ...]
-    even: Float32
-    odd: Float32 | None
-
-    @cached_property
-    def levels(self) -> Int64:
-        """(L, 3): how many blocks lie before each level, its height and its width."""
-        size = np.array(self.sizes, np.int64).reshape(-1, 2)
-        blocks = size[:, 0] * size[:, 1]
-        return np.column_stack([np.cumsum(blocks) - blocks, size])
+    levels: tuple[Split, ...]
 
     @staticmethod
     def of(features: Float32, basis: MirrorBasis | None = None) -> Planes:
         """Of a level's blocks (height, width, channels), whose channels may lie in planes."""
-        rows = features.transpose(0, 2, 1)
-        sizes = ((features.shape[0], features.shape[1]),)
+        height, width, channels = features.shape
+        flat = features.transpose(2, 0, 1).reshape(channels, height * width)
         if basis is None:
-            return Planes(sizes, rows.ravel(), None)
-        return Planes(sizes, (basis.even @ rows).ravel(), (basis.odd @ rows).ravel())
+            level = Split(np.ascontiguousarray(flat), flat[:0])
+        else:
+            level = Split(basis.even @ flat, basis.odd @ flat)
+        return Planes(((height, width),), (level,))
 
     @staticmethod
     def join(levels: Sequence[Planes]) -> Planes:
-        """Several levels in one; all have a mirror's basis, or none has."""
-        odd = [part.odd for part in levels if part.odd is not None]
+        """Several levels in one."""
         return Planes(
             tuple(size for part in levels for size in part.sizes),
-            np.concatenate([part.even for part in levels]),
-            np.concatenate(odd) if odd else None,
+            tuple(level for part in levels for level in part.levels),
         )
 
 

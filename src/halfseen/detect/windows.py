@@ -21,24 +21,13 @@ def corner(place: int, blocks: int) -> int:
     return place - (blocks + 1) // 2
 
 
-@njit(cache=True, nogil=True)
-def inside(place: int, blocks: int, length: int) -> int:
-    """How many of a window's blocks along one axis lie within the level."""
-    first = corner(place, blocks)
-    return min(first + blocks, length) - max(first, 0)
-
-
-@njit(cache=True, nogil=True)
 def find_outside(ys: Int64, xs: Int64, sizes: Int64, rows: int, cols: int) -> Bool:
     """(N, rows, cols): which blocks of windows lie outside their levels of (N, 2) block sizes."""
-    outside = np.ones((len(ys), rows, cols), np.bool_)
-    for n in range(len(ys)):
-        height, width = sizes[n]
-        up, left = corner(ys[n], rows), corner(xs[n], cols)
-        for i in range(max(0, -up), min(rows, height - up)):
-            for j in range(max(0, -left), min(cols, width - left)):
-                outside[n, i, j] = False
-    return outside
+    y = (ys - (rows + 1) // 2)[:, None] + np.arange(rows)
+    x = (xs - (cols + 1) // 2)[:, None] + np.arange(cols)
+    below = (y < 0) | (y >= sizes[:, :1])
+    beside = (x < 0) | (x >= sizes[:, 1:])
+    return np.asarray(below[:, :, None] | beside[:, None, :])
 
 
 @njit(cache=True, nogil=True)

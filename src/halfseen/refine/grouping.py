@@ -1,13 +1,17 @@
-"""Applies the grouping network to the logits of a mask head: compiled loops.
+"""Applies the grouping network to the logits of a mask head.
 
 Windows are taken one by one: the result of one does not depend, to the last bit, on the others.
 """
 
 import numpy as np
 from numba import njit
+from numpy.lib.stride_tricks import as_strided
 
 from halfseen.arrays import Bool, Float32
 from halfseen.model.mask_head import INPUTS, HiddenSettings, Network
+
+# Windows that the caches hold.
+AT_ONCE = 4
 
 
 def group(
@@ -38,24 +42,58 @@ def inputs(logits: Float32, quarters: Float32, outside: Bool, settings: HiddenSe
     return out
 
 
-@njit(cache=True, nogil=True)
 def forward(inputs: Float32, net: Network) -> Float32:
     """(N, rows, cols): the network `net` of `Grouping` on inputs (N, rows, cols, INPUTS)."""
-    count, rows, cols = inputs.shape[:3]
-    out = np.empty((count, rows, cols), np.float32)
-    for n in range(count):
-        x = inputs[n]
-        alike = likeness(x)
-        h = rectified(np.dot(around(x, 1), net.enter), net.enter_bias)
-        h = rectified(np.dot(around(h.reshape(rows, cols, -1), 2), net.wide), net.wide_bias)
-        h = rectified(np.dot(pooled(h, alike), net.pool), net.pool_bias)
-        h += rectified(np.dot(around(h.reshape(rows, cols, -1), 2), net.again), net.again_bias)
-        h = rectified(np.dot(pooled(h, alike), net.repool), net.repool_bias)
-        logits = np.dot(around(h.reshape(rows, cols, -1), 1), net.leave) + net.leave_bias
-        for i in range(rows):
-            for j in range(cols):
-                out[n, i, j] = logits[i * cols + j, 0] + net.gain[0] * x[i, j, 0]
+    out = np.empty(inputs.shape[:3], np.float32)
+    for start in range(0, len(inputs), AT_ONCE):
+        run = slice(start, start + AT_ONCE)
+        out[run] = _forward(inputs[run], net)
     return out
+
+
+def _forward(inputs: Float32, net: Network) -> Float32:
+    shape = inputs.shape[:3]
+    alike = likeness(inputs)
+    h = _rectified(_around(inputs, 1), net.enter, net.enter_bias)
+    h = _rectified(_around(h.reshape(*shape, -1), 2), net.wide, net.wide_bias)
+    h = _rectified(_pooled(h, alike), net.pool, net.pool_bias)
+    h += _rectified(_around(h.reshape(*shape, -1), 2), net.again, net.again_bias)
+    h = _rectified(_pooled(h, alike), net.repool, net.repool_bias)
+    logits = _around(h.reshape(*shape, -1), 1) @ net.leave + net.leave_bias
+    return np.asarray(logits.reshape(shape) + net.gain * inputs[..., 0], np.float32)
+
+
+def _rectified(x: Float32, weights: Float32, bias: Float32) -> Float32:
+    """max(x weights + bias, 0): a product for each window, so that it is its own affair."""
+    h: Float32 = x @ weights
+    h += bias
+    return np.maximum(h, np.float32(0), out=h)
+
+
+def _around(x: Float32, step: int) -> Float32:
+    """(N, rows cols, 9 channels): 3 x 3 blocks of x `step` apart around each; zeros beyond x."""
+    count, rows, cols, channels = x.shape
+    wide = np.zeros((count, rows + 2 * step, cols + 2 * step, channels), np.float32)
+    wide[:, step:-step, step:-step] = x
+    far, down, right, next_one = wide.strides
+    nine = as_strided(
+        wide,
+        (count, rows, cols, 3, 3, channels),
+        (far, down, right, step * down, step * right, next_one),
+        writeable=False,
+    )
+    return nine.reshape(count, rows * cols, 9 * channels)
+
+
+def _pooled(h: Float32, alike: Float32) -> Float32:
+    """(N, blocks, 4 C): h, its means over the blocks alike, and its mean over the window."""
+    count, blocks, channels = h.shape
+    out = np.empty((count, blocks, 4, channels), np.float32)
+    out[:, :, 0] = h
+    means = (alike @ h).reshape(count, 2, blocks, channels)
+    out[:, :, 1:3] = means.transpose(0, 2, 1, 3)
+    out[:, :, 3] = h.mean(1, keepdims=True)
+    return out.reshape(count, blocks, 4 * channels)
 
 
 @njit(cache=True, nogil=True)
@@ -91,87 +129,40 @@ def block_inputs(
                 block[15] = abs((2 * j + 1) / cols - 1)
 
 
-@njit(cache=True, nogil=True)
-def around(x: Float32, step: int) -> Float32:
-    """(rows cols, 9 channels): 3 x 3 blocks of x `step` apart around each; zeros beyond x."""
-    rows, cols, channels = x.shape
-    out = np.zeros((rows * cols, 9 * channels), np.float32)
-    for i in range(rows):
-        for j in range(cols):
-            line = out[i * cols + j]
-            for a in range(3):
-                y = i + (a - 1) * step
-                if y < 0 or y >= rows:
-                    continue
-                for b in range(3):
-                    z = j + (b - 1) * step
-                    if z < 0 or z >= cols:
-                        continue
-                    start = (3 * a + b) * channels
-                    for c in range(channels):
-                        line[start + c] = x[y, z, c]
-    return out
-
-
 @njit(cache=True, nogil=True, fastmath=True)
 def likeness(x: Float32) -> Float32:
-    """(2 blocks, blocks): how alike the mean colours of blocks are, coarsely; and then finely.
+    """(N, 2 blocks, blocks): how alike the mean colours of blocks are, coarsely; and then finely.
 
     (1 + d^2)^-2 and (1 + d^2)^-8, each row divided by its sum: like exp(-d^2), but cheaper.
     """
-    rows, cols = x.shape[:2]
+    count, rows, cols = x.shape[:3]
     blocks = rows * cols
-    mean = np.zeros((3, blocks), np.float32)
-    for n in range(blocks):
-        for q in range(12):
-            mean[q % 3, n] += x[n // cols, n % cols, 2 + q] / np.float32(4)
-    first, second, third = mean
-    out = np.empty((2 * blocks, blocks), np.float32)
-    for n in range(blocks):
-        coarse, fine = out[n], out[blocks + n]
-        light, green, blue = first[n], second[n], third[n]
-        # One thing at a time: short loops are done for many blocks at once.
-        for m in range(blocks):
-            distance = np.float32(1) + (light - first[m]) ** 2
-            distance += (green - second[m]) ** 2 + (blue - third[m]) ** 2
-            coarse[m] = np.float32(1) / (distance * distance)
-        all_coarse, all_fine = np.float32(0), np.float32(0)
-        for m in range(blocks):
-            all_coarse += coarse[m]
-        for m in range(blocks):
-            near = coarse[m] * coarse[m]
-            fine[m] = near * near
-            all_fine += fine[m]
-        for m in range(blocks):
-            coarse[m] /= all_coarse
-        for m in range(blocks):
-            fine[m] /= all_fine
+    mean = np.empty((3, blocks), np.float32)
+    out = np.empty((count, 2 * blocks, blocks), np.float32)
+    one, quarter = np.float32(1), np.float32(0.25)
+    first, second, third = mean[0], mean[1], mean[2]
+    for k in range(count):
+        for n in range(blocks):
+            own = x[k, n // cols, n % cols]
+            for c in range(3):
+                mean[c, n] = quarter * (own[2 + c] + own[5 + c] + own[8 + c] + own[11 + c])
+        for n in range(blocks):
+            coarse, fine = out[k, n], out[k, blocks + n]
+            light, green, blue = first[n], second[n], third[n]
+            # One thing at a time: short loops are done for many blocks at once.
+            all_coarse, all_fine = np.float32(0), np.float32(0)
+            for m in range(blocks):
+                a, b, c = light - first[m], green - second[m], blue - third[m]
+                distance = one + a * a + b * b + c * c
+                near = one / (distance * distance)
+                coarse[m] = near
+                all_coarse += near
+                near *= near
+                near *= near
+                fine[m] = near
+                all_fine += near
+            all_coarse, all_fine = one / all_coarse, one / all_fine
+            for m in range(blocks):
+                coarse[m] *= all_coarse
+                fine[m] *= all_fine
     return out
-
-
-@njit(cache=True, nogil=True)
-def pooled(h: Float32, alike: Float32) -> Float32:
-    """(blocks, 4 C): h, its means over the blocks alike, and its mean over the window."""
-    blocks, channels = h.shape
-    out = np.empty((blocks, 4 * channels), np.float32)
-    means = np.dot(alike, h)
-    mean = np.zeros(channels, np.float32)
-    for n in range(blocks):
-        for c in range(channels):
-            mean[c] += h[n, c]
-    for n in range(blocks):
-        for c in range(channels):
-            out[n, c] = h[n, c]
-            out[n, channels + c] = means[n, c]
-            out[n, 2 * channels + c] = means[blocks + n, c]
-            out[n, 3 * channels + c] = mean[c] / np.float32(blocks)
-    return out
-
-
-@njit(cache=True, nogil=True)
-def rectified(x: Float32, bias: Float32) -> Float32:
-    """max(x + bias, 0), in place."""
-    for n in range(len(x)):
-        for c in range(len(bias)):
-            x[n, c] = max(x[n, c] + bias[c], np.float32(0))
-    return x

@@ -32,7 +32,7 @@ class Greedy(Method):
 
     def choose(self, candidates: Candidates) -> Interpretation:
         """Each label by itself. Equal scores are ordered by content, not by their place."""
-        from halfseen.suppression.overlap_kernels import choose_greedily
+        from halfseen.suppression.ranked import choose_greedily
 
         shapes, measure = candidates.compared(self.measure)
         excluder = np.full(len(candidates), -1, dtype=np.int64)
@@ -98,7 +98,7 @@ class Voting(Method):
 
     def _elect(self, candidates: Candidates, kept: Interpretation) -> Int64:
         """(N,) the kept detection that each dropped one votes for; -1 for the kept ones."""
-        from halfseen.suppression.overlap_kernels import IOU, first_above
+        from halfseen.suppression.ranked import first_above
 
         elected = kept.excluder.copy()
         if self.measure in ("iou", "box"):
@@ -108,6 +108,7 @@ class Voting(Method):
             label = candidates.label[voters[0]]
             able = candidates.score[kept.indices] >= self.threshold
             best = kept.indices[able & (candidates.label[kept.indices] == label)]
-            nearest = first_above(candidates.visible, best, voters, IOU, self.overlap)
+            iou = MEASURES.index("iou")
+            nearest = first_above(candidates.visible, best, voters, iou, self.overlap)
             elected[voters[nearest >= 0]] = nearest[nearest >= 0]
         return elected

@@ -1,8 +1,11 @@
-"""Minimum cut on a grid of blocks: push-relabel in waves, with sets of blocks held as bits.
+"""Minimum cuts on grids of blocks: push-relabel in waves, with sets of blocks held as bits.
 
 Blocks lie in a flat frame of (rows + 2) x (cols + 1), whose border has no edges. A set of blocks is
 a row of 64-bit words with bit p for block p, and `margin` empty words on either side, so that the
 blocks' neighbours on one side are the whole set shifted. Only pushes that move flow touch a block.
+
+One function, with loops over the sides of a block: every function that another calls is compiled
+once more with it, and a first detection waits for all of that.
 """
 
 from typing import Any
@@ -11,9 +14,8 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
-from halfseen.arrays import Float64
+from halfseen.arrays import Bool, Float32, Float64
 
 RIGHT, LEFT, DOWN, UP = 0, 1, 2, 3  # side ^ 1 is the side seen from the neighbour
 
@@ -31,189 +33,188 @@ _lowest_bit: Any = intrinsic(_count_trailing_zeros)
 
 
 @njit(cache=True, nogil=True)
-def margin_words(stride: int) -> int:
-    """Empty words that a set needs on either side."""
-    return stride // 64 + 1
+def solve_grids(
+    responses: Float32,
+    u: Float64,
+    alpha: float,
+    hidden: Bool,
+    horizontal: Float32,
+    vertical: Float32,
+    scores: Float32,
+    flags: Bool,
+) -> None:
+    """Fill scores (N,) and flags (N, rows, cols) with the maximum of Eqn 1 without b.
 
-
-@njit(cache=True, nogil=True)
-def _with_neighbour(blocks: NDArray[np.uint64], w: int, side: int, stride: int) -> np.uint64:
-    """Word w of the set of all blocks whose neighbour on this side is in `blocks`."""
-    shift = stride if side & 2 else 1
-    skip = shift >> 6
-    low = np.uint64(shift & 63)
-    high = np.uint64(63) - low
-    one = np.uint64(1)
-    if side & 1:
-        moved: np.uint64 = (blocks[w - skip] << low) | ((blocks[w - skip - 1] >> high) >> one)
-        return moved
-    moved = (blocks[w + skip] >> low) | ((blocks[w + skip + 1] << high) << one)
-    return moved
-
-
-@njit(cache=True, nogil=True)
-def cut_grid(
-    gain: Float64,
-    capacity: Float64,
-    stride: int,
-    excess: NDArray[np.uint64],
-    deficit: NDArray[np.uint64],
-    room: NDArray[np.uint64],
-    levels: NDArray[np.uint64],
-    trapped: NDArray[np.uint64],
-    reached: NDArray[np.uint64],
-) -> NDArray[np.uint64]:
-    """Maximum flow; leaves in `reached` the smallest sink side of a minimum cut.
+    The first six are the parts of a `Problem`. Each cut is a maximum flow: a wave finds the true
+    residual distance of the blocks to the sink, then lets all excess run down once, farthest first.
+    Excess that is stuck waits for the next wave, when its distance has grown; distances never fall,
+    so the waves end. The cost grows with the number of blocks that have excess, so flow starts from
+    the lighter side: mostly the few blocks that would rather be hidden.
 
     gain (frame,)         capacity from the source where positive, to the sink where negative
     capacity (4, frame)   residual capacity to the neighbour on each side
     excess, deficit       the blocks with gain above and below 0
     room (4, words)       the blocks with capacity left on each side
-    levels (any, words)   scratch; returned, longer if it had to grow
-    trapped               on return the blocks that keep a positive gain: see `source_side`
-
-    Each wave finds the true residual distance of the blocks to the sink, then lets all excess run
-    down once, farthest first. Excess that is stuck waits for the next wave, when its distance has
-    grown; distances never fall, so the waves end. The cost grows with the number of blocks that
-    have excess: make the lighter side the source. All arrays are consumed.
+    levels (.., words)    the blocks at each distance from the sink
+    trapped               the blocks that keep a positive gain
     """
-    margin = margin_words(stride)
-    first, last = margin, len(reached) - margin
-    none = np.uint64(0)
-    for w in range(first, last):
-        trapped[w] = none
-    while True:
+    count, rows, cols = responses.shape
+    stride = cols + 1
+    frame = (rows + 2) * stride
+    margin = stride // 64 + 1
+    words = (frame + 63) // 64 + 2 * margin
+    first, last = margin, words - margin
+    none, one, six, all_low = np.uint64(0), np.uint64(1), np.uint64(6), np.uint64(63)
+    gain = np.zeros(frame)
+    capacity = np.zeros((4, frame))
+    edge = np.zeros((2, frame))  # weights of the edges to the right and down
+    room = np.zeros((4, words), np.uint64)
+    levels = np.zeros((rows * cols + 2, words), np.uint64)
+    sets = np.zeros((4, words), np.uint64)
+    excess, deficit, trapped, reached = sets[0], sets[1], sets[2], sets[3]
+    # The neighbour on a side lies `step` blocks on, and in a set `ahead` words and `low` bits on.
+    step, ahead = np.empty(4, np.int64), np.empty(4, np.int64)
+    low, high = np.empty(4, np.uint64), np.empty(4, np.uint64)
+    for side in range(4):
+        step[side] = (stride if side & 2 else 1) * (-1 if side & 1 else 1)
+        ahead[side] = step[side] >> 6
+        low[side] = np.uint64(step[side] & 63)
+        high[side] = all_low - low[side]
+    padded, contrast = len(hidden) > 0, len(horizontal) > 0
+
+    for n in range(count):
+        total = 0.0
+        for r in range(rows):
+            for c in range(cols):
+                block = (r + 1) * stride + c
+                right = down = value = 0.0
+                if not (padded and hidden[n, r, c]):
+                    value = responses[n, r, c] - u[n]
+                    if c + 1 < cols and not (padded and hidden[n, r, c + 1]):
+                        right = alpha * horizontal[n, r, c] if contrast else alpha
+                    if r + 1 < rows and not (padded and hidden[n, r + 1, c]):
+                        down = alpha * vertical[n, r, c] if contrast else alpha
+                gain[block] = value
+                total += value
+                edge[0, block] = capacity[RIGHT, block] = capacity[LEFT, block + 1] = right
+                edge[1, block] = capacity[DOWN, block] = capacity[UP, block + stride] = down
+        from_hidden = total > 0.0
         for w in range(first, last):
-            levels[0, w] = deficit[w]
-            reached[w] = deficit[w]
-        top = 0
-        farthest = 0
+            above = below = none
+            for side in range(4):
+                room[side, w] = none
+            for k in range(min(64, frame - 64 * (w - first))):
+                block = 64 * (w - first) + k
+                value = -gain[block] if from_hidden else gain[block]
+                gain[block] = value
+                bit = one << np.uint64(k)
+                above |= bit if value > 0.0 else none
+                below |= bit if value < 0.0 else none
+                for side in range(4):
+                    room[side, w] |= bit if capacity[side, block] > 0.0 else none
+            excess[w], deficit[w], trapped[w] = above, below, none
+
         while True:
-            if top + 1 == len(levels):
-                levels = _longer(levels)
-            here, there = levels[top], levels[top + 1]
-            grown = active = beyond = none
             for w in range(first, last):
-                found = room[RIGHT, w] & _with_neighbour(here, w, RIGHT, stride)
-                found |= room[LEFT, w] & _with_neighbour(here, w, LEFT, stride)
-                found |= room[DOWN, w] & _with_neighbour(here, w, DOWN, stride)
-                found |= room[UP, w] & _with_neighbour(here, w, UP, stride)
-                found &= ~reached[w]
-                there[w] = found
-                reached[w] |= found
-                grown |= found
-                active |= found & excess[w]
-                beyond |= excess[w] & ~reached[w]
-            top += 1
-            if active != none:
-                farthest = top
-                if beyond == none:
-                    break
-            if grown == none:
-                # What cannot reach the sink now never will.
+                levels[0, w] = reached[w] = deficit[w]
+            top = farthest = 0
+            while True:
+                grown = active = beyond = none
                 for w in range(first, last):
-                    trapped[w] |= excess[w] & ~reached[w]
-                    excess[w] &= reached[w]
+                    found = none
+                    for side in range(4):
+                        k = w + ahead[side]
+                        found |= room[side, w] & (
+                            (levels[top, k] >> low[side])
+                            | ((levels[top, k + 1] << high[side]) << one)
+                        )
+                    found &= ~reached[w]
+                    levels[top + 1, w] = found
+                    reached[w] |= found
+                    grown |= found
+                    active |= found & excess[w]
+                    beyond |= excess[w] & ~reached[w]
+                top += 1
+                if active != none:
+                    farthest = top
+                    if beyond == none:
+                        break
+                if grown == none:
+                    # What cannot reach the sink now never will.
+                    for w in range(first, last):
+                        trapped[w] |= excess[w] & ~reached[w]
+                        excess[w] &= reached[w]
+                    break
+            if farthest == 0:
                 break
-        if farthest == 0:
-            return levels
-        for level in range(farthest, 0, -1):
-            here, below = levels[level], levels[level - 1]
+            for level in range(farthest, 0, -1):
+                for w in range(first, last):
+                    if levels[level, w] & excess[w] == none:
+                        continue
+                    base = np.uint64(64 * (w - first))
+                    for side in range(4):
+                        k = w + ahead[side]
+                        pushing = levels[level, w] & excess[w] & room[side, w]
+                        pushing &= (levels[level - 1, k] >> low[side]) | (
+                            (levels[level - 1, k + 1] << high[side]) << one
+                        )
+                        while pushing != none:
+                            bit = pushing & (~pushing + one)
+                            pushing ^= bit
+                            start = base + _lowest_bit(bit)
+                            other = start + np.uint64(step[side])
+                            there = np.uint64(first) + (other >> six)
+                            other_bit = one << (other & all_low)
+                            # No branches: whether a push empties or saturates cannot be predicted.
+                            have, limit = gain[start], capacity[side, start]
+                            flow = have if have < limit else limit
+                            after = gain[other] + flow
+                            gain[start] = have - flow
+                            gain[other] = after
+                            capacity[side, start] = limit - flow
+                            capacity[side ^ 1, other] += flow
+                            excess[w] &= ~(bit if have <= limit else none)
+                            room[side, w] &= ~(bit if limit <= have else none)
+                            room[side ^ 1, there] |= other_bit
+                            deficit[there] &= ~(other_bit if after >= 0.0 else none)
+                            excess[there] |= other_bit if after > 0.0 else none
+
+        # `reached` is the smallest sink side. From the hidden blocks: the smallest source side, all
+        # that trapped blocks still can push to.
+        if from_hidden:
             for w in range(first, last):
-                if here[w] & excess[w] != none:
-                    _push(
-                        RIGHT, here, below, w, first, gain, capacity, stride, excess, deficit, room
-                    )
-                    _push(
-                        LEFT, here, below, w, first, gain, capacity, stride, excess, deficit, room
-                    )
-                    _push(
-                        DOWN, here, below, w, first, gain, capacity, stride, excess, deficit, room
-                    )
-                    _push(UP, here, below, w, first, gain, capacity, stride, excess, deficit, room)
-
-
-@njit(cache=True, nogil=True)
-def _push(
-    side: int,
-    here: NDArray[np.uint64],
-    below: NDArray[np.uint64],
-    w: int,
-    first: int,
-    gain: Float64,
-    capacity: Float64,
-    stride: int,
-    excess: NDArray[np.uint64],
-    deficit: NDArray[np.uint64],
-    room: NDArray[np.uint64],
-) -> None:
-    """Pushes excess of the blocks in word w of one level to their neighbours in the level below."""
-    none, one = np.uint64(0), np.uint64(1)
-    step = np.uint64((1 - 2 * (side & 1)) * (stride if side & 2 else 1))
-    base, offset = np.uint64((w - first) * 64), np.uint64(first)
-    six, low = np.uint64(6), np.uint64(63)
-    pushing = here[w] & excess[w] & room[side, w] & _with_neighbour(below, w, side, stride)
-    while pushing != none:
-        bit = pushing & (~pushing + one)
-        pushing ^= bit
-        block = base + _lowest_bit(bit)
-        other = block + step
-        other_word, other_bit = offset + (other >> six), one << (other & low)
-        # No branches: whether a push empties or saturates cannot be predicted.
-        have, limit = gain[block], capacity[side, block]
-        flow = have if have < limit else limit
-        total = gain[other] + flow
-        gain[block] = have - flow
-        gain[other] = total
-        capacity[side, block] = limit - flow
-        capacity[side ^ 1, other] += flow
-        excess[w] &= ~(bit if have <= limit else none)
-        room[side, w] &= ~(bit if limit <= have else none)
-        room[side ^ 1, other_word] |= other_bit
-        deficit[other_word] &= ~(other_bit if total >= 0.0 else none)
-        excess[other_word] |= other_bit if total > 0.0 else none
-
-
-@njit(cache=True, nogil=True)
-def _longer(levels: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A copy with room for twice as many levels."""
-    count, words = levels.shape
-    longer = np.zeros((2 * count, words), np.uint64)
-    for level in range(count):
-        for w in range(words):
-            longer[level, w] = levels[level, w]
-    return longer
-
-
-@njit(cache=True, nogil=True)
-def source_side(
-    trapped: NDArray[np.uint64],
-    room: NDArray[np.uint64],
-    stride: int,
-    open_sides: NDArray[np.uint64],
-    reached: NDArray[np.uint64],
-) -> None:
-    """After `cut_grid`: the smallest source side, all that `trapped` blocks still can push to.
-
-    open_sides (at least 4, words) is scratch.
-    """
-    margin = margin_words(stride)
-    first, last = margin, len(reached) - margin
-    none = np.uint64(0)
-    for w in range(first, last):
-        reached[w] = trapped[w]
-    grown = True
-    while grown:
-        for side in range(4):
-            for w in range(first, last):
-                open_sides[side, w] = reached[w] & room[side, w]
-        news = none
-        for w in range(first, last):
-            found = _with_neighbour(open_sides[RIGHT], w, LEFT, stride)
-            found |= _with_neighbour(open_sides[LEFT], w, RIGHT, stride)
-            found |= _with_neighbour(open_sides[DOWN], w, UP, stride)
-            found |= _with_neighbour(open_sides[UP], w, DOWN, stride)
-            found &= ~reached[w]
-            reached[w] |= found
-            news |= found
-        grown = news != none
+                reached[w] = trapped[w]
+            grown = one
+            while grown != none:
+                grown = none
+                for w in range(first, last):
+                    found = none
+                    for side in range(4):
+                        k = w + ahead[side ^ 1]
+                        found |= ((reached[k] & room[side, k]) >> low[side ^ 1]) | (
+                            ((reached[k + 1] & room[side, k + 1]) << high[side ^ 1]) << one
+                        )
+                    found &= ~reached[w]
+                    reached[w] |= found
+                    grown |= found
+            # The margins stay empty.
+        total = 0.0
+        for r in range(rows):
+            for c in range(cols):
+                block = (r + 1) * stride + c
+                bit = reached[margin + (block >> 6)] >> np.uint64(block & 63)
+                visible = bit & one == none
+                if padded and hidden[n, r, c]:
+                    visible = False
+                else:
+                    total += np.float64(responses[n, r, c]) if visible else u[n]
+                flags[n, r, c] = visible
+        cut = 0.0
+        for r in range(rows):
+            for c in range(cols):
+                block = (r + 1) * stride + c
+                if c + 1 < cols and flags[n, r, c] != flags[n, r, c + 1]:
+                    cut += edge[0, block]
+                if r + 1 < rows and flags[n, r, c] != flags[n, r + 1, c]:
+                    cut += edge[1, block]
+        scores[n] = total - cut
