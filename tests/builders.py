@@ -253,7 +253,8 @@ def random_head(model: Mixture, seed: int = 0) -> Mixture:
         weights.append(rng.normal(size=(rows, cols, 3, 3, channels)).astype(np.float16))
         bias.append(rng.normal(size=(rows, cols)).astype(np.float32))
         figure.append(rng.uniform(0.1, 0.9, size=(rows, cols)).astype(np.float32))
-    head = MaskHead(tuple(weights), tuple(bias), 0.5, figure=tuple(figure))
+    looks = [rng.normal(size=c.weights.shape[2] + 1).astype(np.float32) for c in model.components]
+    head = MaskHead(tuple(weights), tuple(bias), 0.5, figure=tuple(figure), looks=tuple(looks))
     return replace(model, head=head)
 
 

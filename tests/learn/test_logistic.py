@@ -28,19 +28,21 @@ def test_the_regression_against_scikit_learn() -> None:
     assert fit_logistic(turned, positive, weight, np.zeros(9), 1.0, rising=rising)[0] == 0
 
 
-def test_ridges_pull_towards_the_centre() -> None:
+def test_ridges_pull_towards_the_centre_and_an_offset_is_kept() -> None:
     inputs, positive, weight = some_data(60)
     centre = np.linspace(-1, 1, 9)
 
+    offset = np.linspace(-2, 3, 60)
+
     def energy(b: np.ndarray) -> float:
-        margin = np.where(positive, 1, -1) * (inputs @ b[:-1] + b[-1])
+        margin = np.where(positive, 1, -1) * (offset + inputs @ b[:-1] + b[-1])
         pull = 3.0 * ((b - centre)[:-1] ** 2).sum() + 7.0 * (b - centre)[-1] ** 2
         return float(weight @ np.log1p(np.exp(-margin)) + pull / 2)
 
-    found = fit_logistic(inputs, positive, weight, centre, 3.0, intercept_ridge=7.0)
+    found = fit_logistic(inputs, positive, weight, centre, (3.0, 7.0), offset=offset)
     oracle = minimize(energy, np.zeros(9), method="BFGS", options={"gtol": 1e-7})
     np.testing.assert_allclose(found, oracle.x, atol=1e-4)
-    nothing = fit_logistic(inputs[:0], positive[:0], weight[:0], centre, 3.0, intercept_ridge=7.0)
+    nothing = fit_logistic(inputs[:0], positive[:0], weight[:0], centre, (3.0, 7.0))
     np.testing.assert_array_equal(nothing, centre)
 
 

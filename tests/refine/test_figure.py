@@ -19,6 +19,7 @@ from halfseen.model.mask_head import FigureSettings, MaskHead
 from halfseen.model.mixture import Mixture
 from halfseen.refine.figure import Figures, cut_figures, surroundings
 from halfseen.refine.kernels import block_colours, colour_evidence, contrast_edges, lab
+from tests.builders import headless, random_head
 
 SHIPPED = Path(hs.__file__).parent / "models" / "scenes-car-VIS.safetensors"
 DISC = (60.0, 50.0, 28.0)
@@ -264,6 +265,45 @@ def test_detections_by_a_mask_head_tell_object_from_ground(method: str) -> None:
     again = detector.finish(detector.view(scene()), kept)
     for ours, theirs in zip(kept.blocks, again.blocks, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_what_blocks_look_like_is_added_to_what_is_typical_of_their_place() -> None:
+    """Against plain sums, block by block, from the level that each window was found on."""
+    model = random_head(headless())
+    assert model.head is not None
+    detector = hs.Detector(model)
+    view = detector.view(scene())
+    kept = detector.detect(scene(), -1)
+    assert kept.mirrored.any()
+    assert not kept.mirrored.all()
+    (levels,) = view.levels
+    for n in range(len(kept)):
+        rows, cols = kept.blocks[n].shape
+        component, side = int(kept.component[n]), -1 if kept.mirrored[n] else 1
+        level = int(levels.nearest(kept.window[[n]], np.array([[rows, cols]]))[0])
+        features = levels.features(level)
+        corner = kept.window[n, :2] * levels.scales[level] - model.descriptor.offset
+        left, top = np.rint(corner / model.descriptor.cell).astype(int)
+        logits = np.empty((rows, cols))
+        for i, j in np.ndindex(rows, cols):
+            y = min(max(top + i, 0), features.shape[0] - 1)
+            x = min(max(left + j, 0), features.shape[1] - 1)
+            block = features[y, x]
+            if side < 0:
+                block = block[model.descriptor.mirror]
+            share = float(model.head.figure[component][i, ::side][j])
+            *weights, constant = model.head.looks[component].astype(float)
+            logits[i, j] = np.log(share / (1 - share)) + block @ np.array(weights) + constant
+        typical = (1 / (1 + np.exp(-np.clip(logits, -6, 6)))).astype(np.float32)
+        visible = kept.visibility[n]
+        around = kept.window[[n]], kept.full[[n]], visible[None]
+        expected = figures(scene(), *around, typical[None]).within(visible[None])[0]
+        np.testing.assert_array_equal(kept.blocks[n] == Block.OBJECT, expected)
+    plain = replace(model, head=replace(model.head, looks=()))
+    other = hs.Detector(plain).detect(scene(), -1)
+    assert any(
+        (ours != theirs).any() for ours, theirs in zip(kept.blocks, other.blocks, strict=True)
+    )
 
 
 def test_without_a_head_all_that_is_visible_is_object() -> None:

@@ -32,7 +32,7 @@ def test_a_model_with_a_head_survives_the_file(tmp_path: Path) -> None:
     assert back is not None
     assert model is not None
     assert back.alpha == model.alpha
-    ours, theirs = ((*h.weights, *h.bias, *h.figure) for h in (back, model))
+    ours, theirs = ((*h.weights, *h.bias, *h.figure, *h.looks) for h in (back, model))
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -40,14 +40,14 @@ def test_a_model_with_a_head_survives_the_file(tmp_path: Path) -> None:
 def test_a_head_without_figures_loads_and_one_with_some_of_them_does_not(tmp_path: Path) -> None:
     def forget(_: Header, tensors: Tensors, which: tuple[int, ...] = (0, 1)) -> None:
         for i in which:
-            del tensors[f"head.figure.{i}"]
+            del tensors[f"head.figure.{i}"], tensors[f"head.looks.{i}"]
 
     path = tmp_path / "car.safetensors"
     hs.save(random_head(headless()), path)
     rewrite(path, forget)
     head = hs.load(path).head
     assert head is not None
-    assert head.figure == ()
+    assert head.figure == head.looks == ()
     assert len(hs.Detector(hs.load(path)).detect(render_scenes(1, seed=5).image(0), -2))
     hs.save(random_head(headless()), path)
     rewrite(path, partial(forget, which=(1,)))
@@ -86,6 +86,15 @@ def test_a_strangers_head_is_refused(tmp_path: Path) -> None:
     for wrong in (np.float32("nan"), np.float32(0), np.float32(10), np.float64(1)):
         with pytest.raises(ModelError, match="figures must be float32 and between"):
             MaskHead(weights, bias, 1.0, figure=tuple(f * wrong for f in model.head.figure))
+    figure, looks = model.head.figure, model.head.looks
+    for some in (looks[:1], tuple(v[1:] for v in looks)):
+        with pytest.raises(ModelError, match="looks must be"):
+            MaskHead(weights, bias, 1.0, figure=figure, looks=some)
+    with pytest.raises(ModelError, match="looks must be"):
+        MaskHead(weights, bias, 1.0, looks=looks)
+    for wrong in (np.float32("nan"), np.float32(1e30), np.float64(1)):
+        with pytest.raises(ModelError, match="looks must be float32 and at most"):
+            MaskHead(weights, bias, 1.0, figure=figure, looks=tuple(v * wrong for v in looks))
 
 
 def test_scores_and_windows_do_not_depend_on_the_flags() -> None:

@@ -319,8 +319,8 @@ def fit(found: Outcomes, components: int, how: CalibrateSettings) -> Calibration
         rows = found.component == m
         own.append(
             fit_logistic(
-                inputs[rows], found.right[rows], found.weight[rows], shared, how.own_ridge,
-                intercept_ridge=how.own_ridge, rising=rising,
+                inputs[rows], found.right[rows], found.weight[rows], shared,
+                (how.own_ridge, how.own_ridge), rising=rising,
             )
         )  # fmt: skip
     weights = np.array(own)[:, :-1] / scale

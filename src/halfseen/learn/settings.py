@@ -66,6 +66,7 @@ class MaskSettings:
     figure_rounds  how often typical figures are found, each time with those found before
     figure_doubt   so many objects with no known figure count as well, so that no block is figure,
                    or ground, for certain
+    figure_ridge   of the regression that tells figure from ground by what a block looks like
     """
 
     windows: int = 16000
@@ -93,6 +94,7 @@ class MaskSettings:
     least_objects: int = 4
     figure_rounds: int = 3
     figure_doubt: float = 5.0
+    figure_ridge: float = 0.1
 
     def __post_init__(self) -> None:
         ranges = {
@@ -103,6 +105,7 @@ class MaskSettings:
             "own_ridge": (1e-9, 1e9), "iterations": (1, 10**5), "shared_blocks": (1, 10**8),
             "false_hidden": (0, 1), "alpha": (0, 1e6), "folds": (2, 100),
             "least_objects": (2, 10**6), "figure_rounds": (1, 100), "figure_doubt": (1e-3, 1e6),
+            "figure_ridge": (1e-6, 1e6),
         }  # fmt: skip
         _check_ranges(self, ranges)
         if len(self.shares) != 2 or not 0 <= self.shares[0] <= self.shares[1] < 1:

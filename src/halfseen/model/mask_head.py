@@ -216,6 +216,8 @@ class MaskHead:
     grouping  None if each block is decided for itself
     figure    for each component (rows, cols) float32: the share of whole objects in which a block
               shows the object and not its background; () if that is not known
+    looks     for each component (channels + 1,) float32: what a block's features, and last a
+              constant, add to the logit of its share in `figure`; () if that is not known
     settings  of finding hidden blocks
     figures   of telling object from ground
     """
@@ -226,6 +228,7 @@ class MaskHead:
     cutoff: tuple[float, ...] = ()
     grouping: Grouping | None = None
     figure: tuple[Float32, ...] = ()
+    looks: tuple[Float32, ...] = ()
     settings: HiddenSettings = field(default_factory=HiddenSettings)
     figures: FigureSettings = field(default_factory=FigureSettings)
 
@@ -280,6 +283,15 @@ class MaskHead:
         for figure in self.figure:
             if figure.dtype != np.float32 or not ((figure > 0) & (figure < 1)).all():
                 raise ModelError("a mask head's figures must be float32 and between 0 and 1")
+        lengths = [(w.shape[4] + 1,) for w in self.weights]
+        if self.looks and ([v.shape for v in self.looks] != lengths or not self.figure):
+            raise ModelError(
+                f"a mask head's looks must be {lengths} beside its figures, "
+                f"found {[v.shape for v in self.looks]}"
+            )
+        for looks in self.looks:
+            if looks.dtype != np.float32 or not (np.abs(looks) <= LARGEST).all():
+                raise ModelError(f"a mask head's looks must be float32 and at most {LARGEST:g}")
 
     def check(self, shapes: list[tuple[int, int, int]]) -> None:
         """ModelError unless it belongs to components of these (rows, cols, channels)."""

@@ -23,6 +23,8 @@ from halfseen.model.shipped import find_model
 VERSION = 2
 # Files of these versions are read as well; their mask heads and calibrations are not.
 OLDER = (1,)
+# What a mask head may do without: what is known of the object's figure.
+FIGURE = ("figure", "looks")
 
 
 def save(model: Mixture, path: str | os.PathLike[str]) -> None:
@@ -68,8 +70,9 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
         for i, (weights, bias) in enumerate(zip(model.head.weights, model.head.bias, strict=True)):
             tensors[f"head.weights.{i}"] = np.ascontiguousarray(weights)
             tensors[f"head.bias.{i}"] = np.ascontiguousarray(bias)
-        for i, figure in enumerate(model.head.figure):
-            tensors[f"head.figure.{i}"] = np.ascontiguousarray(figure)
+        for name in FIGURE:
+            for i, part in enumerate(getattr(model.head, name)):
+                tensors[f"head.{name}.{i}"] = np.ascontiguousarray(part)
     if model.calibration is not None:
         header["calibration"] = {
             "evidence": EVIDENCE,
@@ -200,8 +203,9 @@ def _check_label(label: str) -> None:
 
 def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) -> MaskHead:
     parts: dict[str, list[np.ndarray]] = {"weights": [], "bias": []}
-    if any(name.startswith("head.figure.") for name in tensors):
-        parts["figure"] = []
+    for part in FIGURE:
+        if any(name.startswith(f"head.{part}.") for name in tensors):
+            parts[part] = []
     for i in range(count):
         for name, found in parts.items():
             if f"head.{name}.{i}" not in tensors:
@@ -225,9 +229,9 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
         float(fields["alpha"]),
         tuple(map(float, cutoff)),
         Grouping.of(grouping) if grouping else None,
-        tuple(parts.get("figure", [])),
-        HiddenSettings(**fields["settings"]),
-        FigureSettings(**fields["figures"]),
+        settings=HiddenSettings(**fields["settings"]),
+        figures=FigureSettings(**fields["figures"]),
+        **{part: tuple(parts.get(part, [])) for part in FIGURE},
     )
 
 

@@ -57,7 +57,7 @@ class HiddenBlocks:
                 if not len(rows):
                     continue
                 level = np.full(len(found), -1)
-                level[rows] = _nearest(levels, found, rows)
+                level[rows] = nearest_levels(levels, found, rows)
                 for features in levels.portions(np.unique(level[rows]).tolist()):
                     here = rows[np.isin(level[rows], list(features))]
                     each(partial(mark, levels, features), parts_alike(found, here, view.cores))
@@ -133,7 +133,7 @@ class _Head:
             raise SettingsError("a window of a detection is empty")
 
 
-def _nearest(levels: Levels, found: Detections, rows: Int64) -> Int64:
+def nearest_levels(levels: Levels, found: Detections, rows: Int64) -> Int64:
     """The level of each of the rows."""
     shapes = np.array([found.blocks[n].shape for n in rows.tolist()], np.float64).reshape(-1, 2)
     return levels.nearest(found.window[rows], shapes)
@@ -148,7 +148,7 @@ def _mark(
 ) -> UInt8:
     """Block grids (N, rows, cols) of detections alike, each with its head."""
     shape = found.blocks[0].shape
-    level = _nearest(levels, found, np.arange(len(found)))
+    level = nearest_levels(levels, found, np.arange(len(found)))
     top, left = levels.first_blocks(found.window, level)
     logits = np.empty((len(found), *shape), np.float32)
     same: dict[Any, list[int]] = {}

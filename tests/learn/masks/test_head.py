@@ -15,19 +15,19 @@ from halfseen.evaluate.sweep import cover_objects
 from halfseen.evaluate.visibility import whole
 from halfseen.evaluate.voc_ap import match
 from halfseen.geometry import clip
+from halfseen.learn.masks.figure import figure_looks, typical_figure
 from halfseen.learn.masks.head import (
     entire,
     false_hidden,
     held_out,
     learn_masks,
-    typical_figure,
 )
 from halfseen.learn.masks.neighbours import Neighbours
 from halfseen.learn.masks.pastes import Occluders, paste
 from halfseen.learn.masks.samples import Samples, collect_samples
 from halfseen.learn.settings import MaskSettings
 from halfseen.model.mask_head import FigureSettings
-from halfseen.refine.figure import Surroundings, cut_figures, surroundings
+from halfseen.refine.figure import Surroundings, cut_figures, probable, surroundings
 from halfseen.refine.hidden import cut_hidden, grouped_logits
 from halfseen.refine.kernels import lab
 from halfseen.report.filmstrip import film
@@ -234,6 +234,54 @@ def test_the_operating_point_is_where_the_settings_ask_for_it(grouping: bool) ->
         seen = [near for near, chosen in zip(around[m], whole_ones, strict=True) if chosen]
         joined = Surroundings(*(np.concatenate(part) for part in zip(*seen, strict=True)))
         np.testing.assert_array_equal(head.figure[m], typical_figure(joined, MaskSettings()))
+        chosen = [part for part, ok in zip(rows, whole_ones, strict=True) if ok]
+        blocks = np.stack([part.features[part.first][0, 1:-1, 1:-1] for part in chosen])
+        looks = figure_looks(blocks.astype(np.float32), joined, head.figure[m], MaskSettings())
+        np.testing.assert_allclose(head.looks[m], looks, atol=1e-6)
+
+
+def test_what_blocks_look_like_tells_a_figure_that_colours_do_not() -> None:
+    """A figure at another place in each box, in colours that half of its ground has as well.
+
+    Features tell the two apart: learnt from the boxes alone, they say which blocks are figure.
+    """
+    settings = MaskSettings()
+    rng = np.random.default_rng(0)
+    window = np.array([[40.0, 40, 136, 104]])
+    parts, shapes, features = [], [], []
+    for _ in range(60):
+        shape = np.zeros((8, 12), bool)
+        y, x = rng.integers(0, 4), rng.integers(0, 6)
+        shape[y : y + 5, x : x + 7] = True
+        one, other = rng.permutation([[60, 90, 170], [190, 60, 60], [70, 160, 80]])[:2]
+        first = rng.random((18, 22)) < np.where(np.pad(shape, 5), 0.9, 0.3)
+        pixels = np.where(first[..., None], one, other).repeat(8, 0).repeat(8, 1)
+        parts.append(
+            surroundings(pixels.astype(np.uint8), window, window, (8, 12), FigureSettings())
+        )
+        shapes.append(shape)
+        features.append(rng.normal(size=(8, 12, 6)) + shape[..., None] * [3, 0, 0, -2, 0, 0])
+    joined = Surroundings(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    true, blocks = np.stack(shapes), np.stack(features).astype(np.float32)
+    flags = np.ones(true.shape, bool)
+    typical = typical_figure(joined, settings)
+    looks = figure_looks(blocks, joined, typical, settings)
+    assert looks.shape == (7,)
+    assert looks[0] > 0 > looks[3]
+    assert abs(looks[[1, 2, 4, 5]]).max() < 0.2 * looks[0]
+    wrong = [
+        (cut_figures(joined, flags, known, FigureSettings()).within(flags) != true).mean()
+        for known in (
+            np.broadcast_to(typical, flags.shape),
+            probable(typical, blocks, np.zeros(7, np.float32)),
+            probable(typical, blocks, looks),
+        )
+    ]
+    assert wrong[0] == wrong[1]
+    assert wrong[2] < 0.8 * wrong[0]
+    # Of what nothing is believed nothing is learnt.
+    nothing = joined._replace(ground=np.zeros_like(joined.ground))
+    np.testing.assert_array_equal(figure_looks(blocks, nothing, typical, settings), 0)
 
 
 def test_typical_figures_are_learnt_from_colours_alone() -> None:

@@ -12,13 +12,14 @@ from halfseen.arrays import Bool, Float32
 from halfseen.compute.libraries import one_blas_thread
 from halfseen.data.dataset import Dataset
 from halfseen.learn.checkpoint import Saved
+from halfseen.learn.masks.figure import figure_looks, typical_figure
 from halfseen.learn.masks.fit import fit_blocks
 from halfseen.learn.masks.samples import COLLECTING, ObjectSamples, Samples, collect_samples
 from halfseen.learn.progress import Run
 from halfseen.learn.settings import MaskSettings
-from halfseen.model.mask_head import FigureSettings, HiddenSettings, MaskHead, shipped_grouping
+from halfseen.model.mask_head import REACH, HiddenSettings, MaskHead, shipped_grouping
 from halfseen.model.mixture import Mixture
-from halfseen.refine.figure import Surroundings, cut_figures
+from halfseen.refine.figure import Surroundings
 from halfseen.refine.grouping import group
 from halfseen.refine.hidden import cut_hidden
 from halfseen.refine.kernels import lab
@@ -33,13 +34,14 @@ class ComponentHead(NamedTuple):
     weights: NDArray[np.float16]
     bias: Float32
     figure: Float32
+    looks: Float32
     cutoff: float
 
     def pack(self) -> Saved:
         """As a checkpoint keeps it."""
         return Saved(
             {"cutoff": self.cutoff},
-            {name: getattr(self, name) for name in ("weights", "bias", "figure")},
+            {name: getattr(self, name) for name in ("weights", "bias", "figure", "looks")},
         )
 
     @classmethod
@@ -80,9 +82,9 @@ def learn_masks(
                 run.checkpoint.put(names[m], learnt.pack())
                 heads[m] = learnt
     run.report(1.0)
-    weights, bias, figure, cutoff = zip(*(h for h in heads if h is not None), strict=True)
+    weights, bias, figure, looks, cutoff = zip(*(h for h in heads if h is not None), strict=True)
     grouping = shipped_grouping() if settings.grouping else None
-    head = MaskHead(weights, bias, settings.alpha, cutoff, grouping, figure)
+    head = MaskHead(weights, bias, settings.alpha, cutoff, grouping, figure, looks)
     return replace(model, head=head)
 
 
@@ -96,13 +98,23 @@ def _learn_component(parts: list[ObjectSamples], settings: MaskSettings, run: Ru
     parts.clear()  # samples fill the memory
     fitted = fit_blocks(samples, settings, run.cores)
     run.report(1 / (settings.folds + 1))
-    whole = around.some(entire(samples, settings)[samples.first])
     return ComponentHead(
         fitted.weights.astype(np.float16),
         fitted.bias.astype(np.float32),
-        typical_figure(whole, settings),
+        *learn_figure(samples, around, settings),
         operating_point(samples, settings, run),
     )
+
+
+def learn_figure(
+    samples: Samples, around: Surroundings, settings: MaskSettings
+) -> tuple[Float32, Float32]:
+    """`MaskHead.figure` and `looks` of a component, from its whole objects as they are."""
+    chosen = entire(samples, settings)
+    whole = around.some(chosen[samples.first])
+    typical = typical_figure(whole, settings)
+    blocks = samples.features[chosen][:, REACH:-REACH, REACH:-REACH].astype(np.float32)
+    return typical, figure_looks(blocks, whole, typical, settings)
 
 
 def operating_point(samples: Samples, settings: MaskSettings, run: Run) -> float:
@@ -137,24 +149,6 @@ def entire(samples: Samples, settings: MaskSettings) -> Bool:
     """
     inside = samples.first & ~samples.outside.any((1, 2))
     return inside if inside.sum() >= settings.least_objects else samples.first
-
-
-def typical_figure(around: Surroundings, settings: MaskSettings) -> Float32:
-    """(rows, cols): the share of whole objects in which a block is figure.
-
-    Figures are found by colours, at first with no more knowledge than that the box's middle is
-    mostly figure. Their mean is the knowledge with which they are found again.
-    """
-    how, doubt = FigureSettings(), settings.figure_doubt
-    count, rows, cols = around.box.shape
-    flags = np.ones((count, rows - 2 * how.ring, cols - 2 * how.ring), np.bool_)
-    typical = None
-    for _ in range(settings.figure_rounds):
-        figures = cut_figures(around, flags, typical, how)
-        grids = figures.within(flags)[figures.believed]
-        share = (grids.sum(0) + doubt / 2) / (len(grids) + doubt)
-        typical = np.broadcast_to(share.astype(np.float32), flags.shape)
-    return np.asarray(share, np.float32)
 
 
 def held_out(
