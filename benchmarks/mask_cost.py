@@ -4,8 +4,8 @@
 
 The picture and the model are those of `benchmarks/detection.py`; the head's numbers are random, but
 its operating point is such that a tenth of the blocks is hidden, as that of learnt ones is: cuts
-cost more the less is certain. The grouping network is the shipped one; figures are found, and what
-is missing is looked at twice. The last line is JSON: `masks_over_none`, the median of ratios.
+cost more the less is certain. The grouping network is the shipped one; figures are found.
+The last line is JSON: `masks_over_none`, the median of ratios.
 """
 
 import json
