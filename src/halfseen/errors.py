@@ -40,13 +40,13 @@ def install(extra: str) -> str:
     return f"pip install 'halfseen[{extra}]'"
 
 
-def suggest(word: str, known: Iterable[str], end: str = "") -> str:
-    """Return advice on a word that is not known: the nearest one, with an ending, or all."""
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return advice on a word that is not known: the nearest one, or all."""
     import difflib
 
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=1)
     if near:
-        return f"did you mean '{near[0]}{end}'?"
+        return f"did you mean '{near[0]}'?"
     shown = ", ".join(names[:30]) + (", ..." if len(names) > 30 else "")
     return f"known: {shown or 'none'}"

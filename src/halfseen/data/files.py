@@ -87,13 +87,13 @@ def inside(folder: Path, name: str) -> Path | None:
     return folder.joinpath(*parts) if plain else None
 
 
-def plain_name(name: str, most: int = NAME_BYTES) -> str:
-    """Turn a stranger's name into a file name of at most `most` bytes that stays in its folder.
+def plain_name(name: str) -> str:
+    """Turn a stranger's name into a file name of at most NAME_BYTES bytes that stays in its folder.
 
     A name that is too long keeps its beginning and ends in a digest of the whole.
     """
     plain = "".join(c if is_plain_name(c) or c == " " else "-" for c in name).strip(". ") or "-"
-    return plain if len(os.fsencode(plain)) <= most else _with_digest(plain, name, most)
+    return plain if len(os.fsencode(plain)) <= NAME_BYTES else _with_digest(plain, name, NAME_BYTES)
 
 
 def plain_names(names: Sequence[str]) -> list[str]:

@@ -45,6 +45,7 @@ NEIGHBOURS = {
     "pedestrian": ("person on vehicle", "static person", "distractor", "reflection", "crowd")
 }
 _INFO_BYTES = 65_536
+TRUTH = "gt/gt.txt"
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,16 @@ class Sequence:
     folder: Path | None = None
 
 
-def find_sequences(path: FilePath, name: str = "gt/gt.txt") -> list[Sequence]:
+def find_sequences(path: FilePath) -> list[Sequence]:
     """The sequences that a file, a sequence's folder, or a folder of those holds."""
     place = Path(path)
     if place.is_file():
         home = place.parent.parent if place.parent.name in ("gt", "det") else place.parent
         return [_sequence(place, home)]
-    homes = (
-        [place] if (place / name).is_file() else sorted(p for p in place.glob("*") if p.is_dir())
-    )
-    found = [_sequence(home / name, home) for home in homes if (home / name).is_file()]
+    files = [place / TRUTH] if (place / TRUTH).is_file() else sorted(place.glob(f"*/{TRUTH}"))
+    found = [_sequence(file, file.parents[1]) for file in files if file.is_file()]
     if not found:
-        raise AnnotationError(f"{place}: no {name}, here or in a folder below")
+        raise AnnotationError(f"{place}: no {TRUTH}, here or in a folder below")
     return found
 
 

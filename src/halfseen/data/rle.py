@@ -56,9 +56,9 @@ def decode(rle: Any, limits: Limits = LIMITS) -> Mask:
     return np.repeat(values, counts).reshape(width, height).T
 
 
-def area(rle: Any, limits: Limits = LIMITS) -> int:
+def area(rle: Any) -> int:
     """How many pixels a run-length mask covers, without decoding it."""
-    height, width = _size(rle, limits)
+    height, width = _size(rle, LIMITS)
     return int(_counts(rle, height * width)[1::2].sum())
 
 

@@ -26,9 +26,9 @@ from halfseen.evaluate.voc_ap import BoxKind, Found, aligned, boxes_of
 _NAME = re.compile(r"comp\d+_det_[^_]+_(?P<label>.+)\.txt")
 
 
-def results_name(label: str, split: str = "val", competition: str = "comp3") -> str:
+def results_name(label: str, split: str = "val") -> str:
     """The file name that the development kit expects; comp3 is training on VOC's data alone."""
-    return f"{competition}_det_{split}_{label}.txt"
+    return f"comp3_det_{split}_{label}.txt"
 
 
 def write_voc_results(

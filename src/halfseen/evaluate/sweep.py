@@ -20,7 +20,7 @@ from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import SettingsError
 from halfseen.evaluate.blocks import BlockCounts, count_blocks, covered_blocks
 from halfseen.evaluate.visibility import best_recall, whole
-from halfseen.evaluate.voc_ap import APResult, Kind, match, summarise
+from halfseen.evaluate.voc_ap import APResult, match, summarise
 from halfseen.geometry import clip
 
 SHARES = (0.0, 0.2, 0.4, 0.6)
@@ -176,14 +176,13 @@ def summarise_sweep(
     truth: Sequence[GroundTruth],
     swept: Sequence[Swept],
     label: str,
-    kind: Kind = "all-point",
 ) -> list[SweepPoint]:
     """AP, recall and block counts of every method and share, over all images."""
     points = []
     ignored = [~whole(here) for here in truth]
     for method, share in swept[0].found if swept else ():
         found = [image.found[method, share] for image in swept]
-        result = summarise(match(truth, found, label, ignored=ignored), kind)
+        result = summarise(match(truth, found, label, ignored=ignored))
         blocks = sum((image.blocks[method, share] for image in swept), BlockCounts())
         points.append(SweepPoint(method, share, result, best_recall(result), blocks))
     return points

@@ -13,7 +13,7 @@ from halfseen.arrays import Bool, Float64
 from halfseen.detections import Detections, GroundTruth
 from halfseen.errors import SettingsError
 from halfseen.evaluate.groups import QUARTERS, between
-from halfseen.evaluate.voc_ap import NEITHER, APResult, Kind, Matches, summarise
+from halfseen.evaluate.voc_ap import NEITHER, APResult, Matches, summarise
 from halfseen.geometry import clip, iou
 
 
@@ -70,11 +70,10 @@ def ap_by_subset(
     truth: Sequence[GroundTruth],
     matches: Matches,
     edges: Sequence[float] = QUARTERS,
-    kind: Kind = "all-point",
 ) -> dict[str, APResult]:
     """AP, with its curve, on every subset of `subsets`. Its recall is `best_recall(result)`."""
     return {
-        name: summarise(restrict(matches, truth, keep), kind)
+        name: summarise(restrict(matches, truth, keep))
         for name, keep in subsets(truth, edges).items()
     }
 

@@ -13,7 +13,7 @@ from halfseen.errors import HalfseenError
 from halfseen.evaluate.evaluation import Evaluation
 from halfseen.evaluate.results import results_name, write_voc_results
 from halfseen.evaluate.table import Table
-from halfseen.report.report import settings_of, write_report
+from halfseen.report.report import report_html, settings_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +60,7 @@ def write_files(
     """
     text = json.dumps(as_document(evaluations, facts), allow_nan=False, default=str, indent=1)
     written = [folder / "report.html", folder / "results.json", folder / "results.csv"]
-    write_report(written[0], evaluations, facts, figures=figures)
+    _write(written[0], report_html(evaluations, facts, figures=figures))
     _write(written[1], text + "\n")
     _write(written[2], _csv(evaluations))
     for e in evaluations:

@@ -91,15 +91,15 @@ def boards(height: int, width: int) -> Pixels:
     return pixels
 
 
-def plot_film(frames: Sequence[Frame], drawn: str = "VIS") -> Figure:
-    """The frames, with the detection of method `drawn`, over every method's score."""
+def plot_film(frames: Sequence[Frame]) -> Figure:
+    """The frames, with the detection of VIS, over every method's score."""
     from matplotlib.figure import Figure
 
     names = list(frames[0].found)
     count = len(frames)
     size = (frames[0].image.shape[0], frames[0].image.shape[1])
     nothing = Detections.empty(size)
-    best = [frame.found[drawn] or nothing for frame in frames]
+    best = [frame.found["VIS"] or nothing for frame in frames]
     region = around(np.concatenate([frames[0].box[None], *(b.clipped for b in best)]), size)
     with style():
         figure = Figure((1.3 * count + 0.4, 3.4), layout="constrained")
@@ -122,6 +122,6 @@ def plot_film(frames: Sequence[Frame], drawn: str = "VIS") -> Figure:
     return figure
 
 
-def write_film(frames: Sequence[Frame], path: Path, drawn: str = "VIS") -> Path:
-    write_atomically(path, as_png(plot_film(frames, drawn)))
+def write_film(frames: Sequence[Frame], path: Path) -> Path:
+    write_atomically(path, as_png(plot_film(frames)))
     return path

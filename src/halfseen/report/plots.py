@@ -65,11 +65,11 @@ def style() -> Iterator[None]:
         yield
 
 
-def new_figure(title: str, x: str, y: str, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
+def new_figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
     """An empty figure and its axes; draw on them within `style()`."""
     from matplotlib.figure import Figure
 
-    figure = Figure(size, layout="constrained")
+    figure = Figure(SIZE, layout="constrained")
     axes = figure.add_subplot(title=title, xlabel=x, ylabel=y)
     return figure, axes
 

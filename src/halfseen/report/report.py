@@ -11,13 +11,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
 from halfseen.arrays import Pixels
-from halfseen.data.files import write_atomically
 from halfseen.errors import HalfseenError
 from halfseen.evaluate.evaluation import Evaluation, Method
 from halfseen.evaluate.overview import by_fraction, overview, sweep_table, what_is_seen
@@ -42,21 +40,6 @@ HEADINGS = {
     "False alarms": "The wrong detections with the highest scores, and what they mistook.",
     "Missed": "Objects that no detection found, the largest first.",
 }
-
-
-def write_report(
-    path: Path,
-    evaluations: Sequence[Evaluation],
-    facts: Mapping[str, str],
-    pictures: int = 6,
-    figures: Mapping[str, Figure] | None = None,
-) -> None:
-    """Writes the report whole or not at all. `facts` head the settings that made it."""
-    page = report_html(evaluations, facts, pictures, figures)
-    try:
-        write_atomically(path, page.encode())
-    except OSError as error:
-        raise HalfseenError(f"{path}: cannot write the report: {error.strerror}") from None
 
 
 def report_html(

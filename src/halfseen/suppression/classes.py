@@ -17,11 +17,11 @@ GRID = 100
 """Blocks across an image, about, on which regions are compared."""
 
 
-def one_class(found: Detections, share: float = SHARE) -> tuple[Int64, Float64]:
+def one_class(found: Detections) -> tuple[Int64, Float64]:
     """For each detection the one of another class that replaces it, -1 for none, and their IoU.
 
     Detections are taken by falling probability. One is replaced if one that was kept before, of
-    another class, shows the same object: the IoU of their OBJECT blocks is above `share`. So a bus
+    another class, shows the same object: the IoU of their OBJECT blocks is above SHARE. So a bus
     that is also found as a train gets the more probable of the two names, while a rider and the
     horse, who share less, both stay. Detections whose probability is not known (NaN) neither
     replace others nor are replaced: scores of different models cannot be compared.
@@ -39,7 +39,7 @@ def one_class(found: Detections, share: float = SHARE) -> tuple[Int64, Float64]:
     for i in order.tolist():
         others = np.array([k for k in kept if found.label[k] != found.label[i]], np.int64)
         shared = overlaps_with(regions, IOU, i, others)
-        if len(others) and shared.max() > share:
+        if len(others) and shared.max() > SHARE:
             best = int(shared.argmax())
             by[i], overlap[i] = others[best], shared[best]
         else:
