@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,10 +36,8 @@ class Preset(StrEnum):
     net = "net"
 
 
-def flag(*names: str, help: str) -> Any:
-    """An option without a value."""
-    return typer.Option(*names, metavar="", help=help)
-
+flag = partial(typer.Option, metavar="")
+"""An option without a value."""
 
 Chosen = Annotated[
     list[str] | None,
