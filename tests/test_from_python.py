@@ -1,6 +1,7 @@
 """What people try first from Python: it works, or is one line that says what to call."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,7 @@ def test_what_is_printed_of_an_object_is_one_short_line() -> None:
     shown = {
         found: "Detections(2 in ",
         found[:0]: "Detections(0 in ",
+        hs.Detector("car.fast"): "Detector(car)",
         hs.load("car+masks"): "Mixture(car, VIS, 2 components, fhog blocks, mask head",
         hs.suppress(found): "Interpretation(covering: 2 of 2 kept, energy ",
         hs.suppress(found, "greedy"): "Interpretation(greedy: 2 of 2 kept)",
@@ -142,3 +144,6 @@ def test_what_is_printed_of_an_object_is_one_short_line() -> None:
         assert text.startswith(start)
         assert "\n" not in text
         assert len(text) < 150
+    assert repr(found).endswith("; best 0.90)")
+    sure = replace(found, probability=np.array([0.42, 0.9999]))
+    assert repr(sure).endswith("; best 99%)")

@@ -123,7 +123,9 @@ class Detections:
             names, counts = np.unique(self.label, return_counts=True)
             shown = [f"{n} {name or 'unnamed'}" for name, n in zip(names, counts, strict=True)]
             more = ", ..." if len(shown) > _SHOWN else ""
-            text += f": {', '.join(shown[:_SHOWN])}{more}; best score {self.score.max():.2f}"
+            known = self.score if self.probability is None else self.probability
+            best = int((self.score if np.isnan(known).any() else known).argmax())
+            text += f": {', '.join(shown[:_SHOWN])}{more}; best {self._certainty(best)}"
         return text + ")"
 
     def __getitem__(self, index: Any) -> Detections:
@@ -179,12 +181,15 @@ class Detections:
 
     def describe(self, i: int) -> str:
         """One of them for a person: "car 87%, 53% seen"; its score where that is all there is."""
+        seen = 100 * float(self.visible_fraction[i])
+        return f"{self.label[i]} {self._certainty(i)}, {seen:.0f}% seen"
+
+    def _certainty(self, i: int) -> str:
         probability = math.nan if self.probability is None else float(self.probability[i])
-        certain = f"{self.score[i]:.2f}"
-        if not math.isnan(probability):
-            # 100% and 0% are promises that nobody keeps.
-            certain = f"{min(max(round(100 * probability), 1), 99)}%"
-        return f"{self.label[i]} {certain}, {100 * float(self.visible_fraction[i]):.0f}% seen"
+        if math.isnan(probability):
+            return f"{self.score[i]:.2f}"
+        # 100% and 0% are promises that nobody keeps.
+        return f"{min(max(round(100 * probability), 1), 99)}%"
 
     def mask(self, i: int) -> Bool:
         """(height, width) bool: the pixels of `full` that show detection i: its OBJECT blocks."""

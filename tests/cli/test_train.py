@@ -12,9 +12,13 @@ import pytest
 
 import halfseen as hs
 from halfseen.cli import run
+from halfseen.cli.options import show_check
+from halfseen.cli.terminal import Report
 from halfseen.data.image import write_image
 from halfseen.data.voc_writer import write_voc
 from halfseen.learn import checkpoint
+from halfseen.learn.check import Check, Unreached
+from halfseen.learn.estimate import Cost
 from tests.builders import tiny_scenes
 
 FAST = [
@@ -268,3 +272,14 @@ def test_tune_prints_a_table_and_draws_it(
     assert run([*arguments, "--json", "-q"]) == 0
     assert json.loads(capsys.readouterr().out)["alpha"] == 0.05
     assert run([*arguments, "--lambdas", "ten"]) == 2
+
+
+def test_the_summary_of_a_check_rounds_no_overlap_up_and_counts_one_second(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    missed = Unreached("a", "a.png", (1, 2, 30, 40), 0.699)
+    costs = (Cost("detector", 1.2, 1 << 29),)
+    show_check(Check("mug", 1, 1, 1, 1, (), (), (missed,), 0.7, (), costs, 1), Report())
+    text = capsys.readouterr().err
+    assert "the best window overlaps it by 0.69, where 0.70 are needed" in text
+    assert "about 1 second on 1 core" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 from enum import StrEnum
 from functools import partial
@@ -136,7 +137,8 @@ def show_check(found: Check, report: Report) -> None:
     _list(
         [
             f"out of reach: {u.file}, box {', '.join(f'{v:.0f}' for v in u.box)}: "
-            f"the best window overlaps it by {u.overlap:.2f}, where {found.overlap:.2f} are needed"
+            f"the best window overlaps it by {math.floor(100 * u.overlap) / 100:.2f}, where"
+            f" {found.overlap:.2f} are needed"
             for u in missed
         ],
         report,
@@ -166,7 +168,7 @@ def _list(lines: list[str], report: Report) -> None:
 def duration(seconds: float) -> str:
     """A length of time as people say it."""
     if seconds < 90:
-        return f"{max(round(seconds), 1)} seconds"
+        return count(max(round(seconds), 1), "second")
     if seconds < 90 * 60:
         return f"{round(seconds / 60)} minutes"
     return f"{seconds / 3600:.1f} hours"

@@ -64,6 +64,9 @@ class PaperDetector:
         self.cores = cores
         self.groups = FeatureGroup.of(self.models)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(model.label for model in self.models)})"
+
     def detect(
         self, image: Image, threshold: float = -1.0, method: str = "voting", **settings: Any
     ) -> Detections:
