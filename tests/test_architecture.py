@@ -21,7 +21,7 @@ TESTS = Path(__file__).parent
 LINES = 350
 PARAMETERS = 8
 
-BASE = {"arrays", "errors", "geometry", "ground_truth", "detections", "data"}
+BASE = {"arrays", "errors", "settings", "geometry", "ground_truth", "detections", "data"}
 IMAGES = BASE | {"features"}
 DETECTION = IMAGES | {"model", "suppression", "compute", "visibility"}
 STUDY = DETECTION | {"detect", "refine", "evaluate", "learn"}
@@ -30,6 +30,7 @@ STUDY = DETECTION | {"detect", "refine", "evaluate", "learn"}
 ALLOWED: dict[str, set[str]] = {
     "arrays": set(),
     "errors": set(),
+    "settings": {"errors"},
     "compute": {"errors"},
     "geometry": {"arrays", "errors"},
     "ground_truth": {"arrays", "errors", "geometry"},

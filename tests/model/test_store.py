@@ -225,7 +225,7 @@ BAD_WEIGHTS = np.full((3, 5, 31), NAN, np.float32)
         (set_value("descriptor", "options", [1]), "not a valid halfseen model"),
         (set_value("descriptor", "fhog"), "not a valid halfseen model"),
         (set_value("pyramid", "factor", 1.0), "factor must be between"),
-        (set_value("pyramid", "largest", "2"), "not a valid halfseen model"),
+        (set_value("pyramid", "largest", "2"), "largest must be a number, found '2'"),
         (set_value("pyramid", "depth", 2), "depth"),
         (set_value("training", 5), "not a valid halfseen model"),
     ],

@@ -270,11 +270,11 @@ def test_edges_against_their_formula() -> None:
 
 
 def test_settings_out_of_range_are_named() -> None:
-    with pytest.raises(ModelError, match=r"FigureSettings: ring must be a number from 1 to 16"):
+    with pytest.raises(SettingsError, match="a mask head's ring must be between 1 and 16, found 0"):
         FigureSettings(ring=0)
-    with pytest.raises(ModelError, match=r"ring must be a number .* found 2\.5"):
+    with pytest.raises(SettingsError, match=r"ring must be a whole number, found 2\.5"):
         FigureSettings(ring=2.5)  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match=r"HiddenSettings: contrast must be a number"):
+    with pytest.raises(SettingsError, match=r"contrast must be between 0\.001 and"):
         HiddenSettings(contrast=float("nan"))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.arrays import Float32, UInt8
-from halfseen.errors import SettingsError
+from halfseen.settings import Checked, number
 
 if TYPE_CHECKING:
     from halfseen.features.kernels import Channels
@@ -22,21 +22,17 @@ ENLARGED = 100_000_000
 
 
 @dataclass(frozen=True)
-class PyramidSettings:
+class PyramidSettings(Checked):
     """Which scales are looked at.
 
     factor    ratio of one level to the next, above 1 (paper: 1.2)
     largest   scale of the first level, at most 2; above 1 makes small objects reachable (paper: 1)
     """
 
-    factor: float = 1.2
-    largest: float = 2.0
+    about = "a pyramid's "
 
-    def __post_init__(self) -> None:
-        if not 1.01 <= self.factor <= 4:
-            raise SettingsError(f"pyramid factor must be between 1.01 and 4, found {self.factor}")
-        if not 0.1 <= self.largest <= 2:
-            raise SettingsError(f"largest scale must be between 0.1 and 2, found {self.largest}")
+    factor: float = number(1.2, 1.01, 4)
+    largest: float = number(2.0, 0.1, 2)
 
     def find(self, other: PyramidSettings) -> int | None:
         """Which level of this pyramid is the first of another whose levels are all among these.

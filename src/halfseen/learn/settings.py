@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from functools import wraps
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
-
-import numpy as np
 
 from halfseen.errors import SettingsError, suggest
 from halfseen.features.descriptor import Descriptor, known_descriptors, make_descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.learn.objective import Objective, Truncation
 from halfseen.model.mixture import Method
+from halfseen.settings import Checked, number
 
 Settings = TypeVar("Settings")
 
 
-def _named(kind: type[Settings]) -> type[Settings]:
-    """Make a misspelt name of a setting a SettingsError that has the nearest one."""
-    make = kind.__init__
-    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
-
-    @wraps(make)
-    def checked(self: Settings, *values: Any, **given: Any) -> None:
-        for name in given:
-            if name not in names:
-                raise SettingsError(
-                    f"{kind.__name__} has no setting '{name}'; {suggest(name, names)}"
-                )
-        make(self, *values, **given)
-
-    kind.__init__ = checked  # type: ignore[assignment]
-    return kind
-
-
-@_named
 @dataclass(frozen=True)
-class MaskSettings:
+class MaskSettings(Checked):
     """How a mask head is learnt, as chosen on VOC train.
 
     windows        about how many windows with pasted occluders
@@ -69,45 +48,35 @@ class MaskSettings:
     figure_ridge   of the regression that tells figure from ground by what a block looks like
     """
 
-    windows: int = 16000
-    fewest: int = 6
-    most: int = 60
-    overlap: float = 0.7
-    shift: float = 0.6
-    zoom: float = 0.1
-    clean: int = 5
+    windows: int = number(16000, 1, 10**7)
+    fewest: int = number(6, 1, 10**4)
+    most: int = number(60, 1, 10**4)
+    overlap: float = number(0.7, 0.1, 1)
+    shift: float = number(0.6, 0, 4)
+    zoom: float = number(0.1, 0, 0.9)
+    clean: int = number(5, 2, 10**4)
     shares: tuple[float, float] = (0.1, 0.7)
-    neighbours: float = 0.5
-    textures: int = 100
-    pictures: int = 100
-    picture_side: int = 160
-    least_side: int = 40
-    move: float = 0.05
-    shared_ridge: float = 0.01
-    own_ridge: float = 0.3
-    iterations: int = 25
-    shared_blocks: int = 60_000
-    false_hidden: float = 0.075
-    alpha: float = 1.0
+    neighbours: float = number(0.5, 0, 1)
+    textures: int = number(100, 1, 10**5)
+    pictures: int = number(100, 1, 10**5)
+    picture_side: int = number(160, 8, 4096)
+    least_side: int = number(40, 1, 4096)
+    move: float = number(0.05, 0, 1)
+    shared_ridge: float = number(0.01, 1e-9, 1e9)
+    own_ridge: float = number(0.3, 1e-9, 1e9)
+    iterations: int = number(25, 1, 10**5)
+    shared_blocks: int = number(60_000, 1, 10**8)
+    false_hidden: float = number(0.075, 0, 1)
+    alpha: float = number(1.0, 0, 1e6)
     grouping: bool = True
-    folds: int = 3
-    least_objects: int = 4
-    figure_rounds: int = 3
-    figure_doubt: float = 5.0
-    figure_ridge: float = 0.1
+    folds: int = number(3, 2, 100)
+    least_objects: int = number(4, 2, 10**6)
+    figure_rounds: int = number(3, 1, 100)
+    figure_doubt: float = number(5.0, 1e-3, 1e6)
+    figure_ridge: float = number(0.1, 1e-6, 1e6)
 
     def __post_init__(self) -> None:
-        ranges = {
-            "windows": (1, 10**7), "fewest": (1, 10**4), "most": (1, 10**4), "overlap": (0.1, 1),
-            "shift": (0, 4), "zoom": (0, 0.9), "clean": (2, 10**4), "neighbours": (0, 1),
-            "textures": (1, 10**5), "pictures": (1, 10**5), "picture_side": (8, 4096),
-            "least_side": (1, 4096), "move": (0, 1), "shared_ridge": (1e-9, 1e9),
-            "own_ridge": (1e-9, 1e9), "iterations": (1, 10**5), "shared_blocks": (1, 10**8),
-            "false_hidden": (0, 1), "alpha": (0, 1e6), "folds": (2, 100),
-            "least_objects": (2, 10**6), "figure_rounds": (1, 100), "figure_doubt": (1e-3, 1e6),
-            "figure_ridge": (1e-6, 1e6),
-        }  # fmt: skip
-        _check_ranges(self, ranges)
+        super().__post_init__()
         if len(self.shares) != 2 or not 0 <= self.shares[0] <= self.shares[1] < 1:
             raise SettingsError(f"shares must rise from 0 to below 1, found {self.shares}")
 
@@ -116,9 +85,8 @@ class MaskSettings:
         return min(max(round(self.windows / max(objects, 1)), self.fewest), self.most)
 
 
-@_named
 @dataclass(frozen=True)
-class CalibrateSettings:
+class CalibrateSettings(Checked):
     """How a calibration is learnt, as chosen on VOC train.
 
     folds           parts of the images; the detections in each are those of a model of the others
@@ -132,56 +100,19 @@ class CalibrateSettings:
     least_right     fewer right detections than this teach no calibration
     """
 
-    folds: int = 2
-    sparse: int = 3
-    covered_share: float = 0.4
-    textures: int = 3
-    covered_weight: float = 0.3
-    shared_ridge: float = 1.0
-    own_ridge: float = 100.0
-    alarms: float = 0.1
-    least_right: int = 10
-
-    def __post_init__(self) -> None:
-        ranges = {
-            "folds": (2, 20), "sparse": (1, 10**6), "covered_share": (0, 0.95),
-            "textures": (1, 100), "covered_weight": (0, 100), "shared_ridge": (1e-9, 1e9),
-            "own_ridge": (1e-9, 1e9), "alarms": (0, 100), "least_right": (1, 10**9),
-        }  # fmt: skip
-        _check_ranges(self, ranges)
+    folds: int = number(2, 2, 20)
+    sparse: int = number(3, 1, 10**6)
+    covered_share: float = number(0.4, 0, 0.95)
+    textures: int = number(3, 1, 100)
+    covered_weight: float = number(0.3, 0, 100)
+    shared_ridge: float = number(1.0, 1e-9, 1e9)
+    own_ridge: float = number(100.0, 1e-9, 1e9)
+    alarms: float = number(0.1, 0, 100)
+    least_right: int = number(10, 1, 10**9)
 
 
-def _check_types(settings: Any) -> None:
-    """SettingsError unless each value is of the type of its default; numpy's become Python's."""
-    for f in fields(settings):
-        value = getattr(settings, f.name)
-        if isinstance(value, np.generic):
-            value = value.item()
-            object.__setattr__(settings, f.name, value)
-        default = f.default if f.default_factory is MISSING else f.default_factory()
-        right = isinstance(value, (int, float) if type(default) is float else type(default))
-        if not right or (isinstance(value, bool) and type(default) is not bool):
-            expected = _KINDS.get(type(default), type(default).__name__)
-            raise SettingsError(f"{f.name} must be {expected}, found {value!r:.80}")
-
-
-_KINDS = {
-    bool: "True or False", int: "a whole number", float: "a number", str: "a word",
-    tuple: "a pair of numbers",
-}  # fmt: skip
-
-
-def _check_ranges(settings: object, ranges: dict[str, tuple[float, float]]) -> None:
-    _check_types(settings)
-    for name, (low, high) in ranges.items():
-        value = getattr(settings, name)
-        if not low <= value <= high:
-            raise SettingsError(f"{name} must be between {low} and {high}, found {value}")
-
-
-@_named
 @dataclass(frozen=True)
-class TrainSettings:
+class TrainSettings(Checked):
     """How a detector is learnt. `TrainSettings.preset("paper")` gives the paper's values.
 
     method            BL, BLT or VIS (see Mixture)
@@ -220,42 +151,34 @@ class TrainSettings:
 
     method: Method = "VIS"
     descriptor: str = "fhog"
-    cell: int = 8
+    cell: int = number(8, 2, 64)
     pyramid: PyramidSettings = field(default_factory=PyramidSettings)
-    doubling: float = 0.3
-    components: int = 2
+    doubling: float = number(0.3, 0, 1)
+    components: int = number(2, 1, 16)
     mirrored: bool = True
-    blocks: int = 100
-    regularisation: float = 10.0
-    alpha: float = 0.02
+    blocks: int = number(100, 4, 1024)
+    regularisation: float = number(10.0, 1e-6, 1e9)
+    alpha: float = number(0.02, 0, 100)
     one_u: bool = False
-    smoothing: float = 0.1
-    updates: int = 3
-    rounds: int = 4
-    mining_images: int = 200
-    stop: int = 200
-    positive_overlap: float = 0.7
-    negative_overlap: float = 0.3
-    per_image: int = 100
-    store_bytes: int = 700 << 20
-    cache_bytes: int = 1200 << 20
-    iterations: int = 60
+    smoothing: float = number(0.1, 0, 1)
+    updates: int = number(3, 0, 100)
+    rounds: int = number(4, 1, 100)
+    mining_images: int = number(200, 1, 10**6)
+    stop: int = number(200, 0, 10**9)
+    positive_overlap: float = number(0.7, 0.1, 1)
+    negative_overlap: float = number(0.3, 0, 1)
+    per_image: int = number(100, 1, 10**6)
+    store_bytes: int = number(700 << 20, 1 << 20, 1 << 40)
+    cache_bytes: int = number(1200 << 20, 0, 1 << 40)
+    iterations: int = number(60, 1, 10**5)
     masks: bool = False
     mask_head: MaskSettings = field(default_factory=MaskSettings)
     calibrate: bool = False
     calibration: CalibrateSettings = field(default_factory=CalibrateSettings)
-    seed: int = 0
+    seed: int = number(0, 0, 2**32 - 1)
 
     def __post_init__(self) -> None:
-        ranges = {
-            "cell": (2, 64), "doubling": (0, 1), "components": (1, 16), "blocks": (4, 1024),
-            "regularisation": (1e-6, 1e9), "alpha": (0, 100),
-            "smoothing": (0, 1), "updates": (0, 100), "rounds": (1, 100),
-            "mining_images": (1, 10**6), "stop": (0, 10**9), "positive_overlap": (0.1, 1),
-            "negative_overlap": (0, 1), "per_image": (1, 10**6), "store_bytes": (1 << 20, 1 << 40),
-            "cache_bytes": (0, 1 << 40), "iterations": (1, 10**5), "seed": (0, 2**32 - 1),
-        }  # fmt: skip
-        _check_ranges(self, ranges)
+        super().__post_init__()
         if self.method not in ("BL", "BLT", "VIS"):
             raise SettingsError(f"method must be BL, BLT or VIS, found {self.method!r}")
         name = self.descriptor.partition(":")[0]

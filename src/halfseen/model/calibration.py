@@ -8,6 +8,7 @@ import numpy as np
 
 from halfseen.arrays import Float64, Int64
 from halfseen.errors import ModelError
+from halfseen.settings import Checked, number
 
 # What is known of a detection, in the order of the weights: see `refine.probability.evidence`.
 EVIDENCE = ("score", "agreement", "outside", "size", "height")
@@ -18,7 +19,7 @@ LARGEST = 1e12
 
 
 @dataclass(frozen=True)
-class CalibrationSettings:
+class CalibrationSettings(Checked):
     """How the evidence of a detection is made, as chosen on VOC train.
 
     margin  where learning pushes what is not the object: scores are scaled about it, and
@@ -27,19 +28,11 @@ class CalibrationSettings:
     beta    a candidate's say is exp(beta score), as in covering suppression
     """
 
-    margin: float = -1.0
-    agree: float = 0.5
-    beta: float = 2.0
+    about = "a calibration's "
 
-    def __post_init__(self) -> None:
-        ranges = {"margin": (-100, 100), "agree": (0.01, 1), "beta": (1e-3, 100)}
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not low <= value <= high:
-                raise ModelError(
-                    f"a calibration's {name} must be a number from {low:g} to {high:g}, "
-                    f"found {value!r:.40}"
-                )
+    margin: float = number(-1.0, -100, 100)
+    agree: float = number(0.5, 0.01, 1)
+    beta: float = number(2.0, 1e-3, 100)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from halfseen.arrays import Float32
 from halfseen.errors import ModelError
+from halfseen.settings import Checked, number
 
 # A block is decided from itself and its eight neighbours.
 REACH = 1
@@ -27,7 +28,7 @@ LARGEST_TENSOR = 100.0
 
 
 @dataclass(frozen=True)
-class HiddenSettings:
+class HiddenSettings(Checked):
     """How hidden blocks are found, as chosen on VOC train.
 
     contrast     how fast the weight of a pair of neighbours falls with their difference of colour
@@ -36,17 +37,16 @@ class HiddenSettings:
     colour_unit  of theirs, so that all are of about the same size
     """
 
-    contrast: float = 3.0
-    clip: float = 8.0
-    logit_unit: float = 2.0
-    colour_unit: float = 20.0
+    about = "a mask head's "
 
-    def __post_init__(self) -> None:
-        _check_ranges(self, dict.fromkeys(vars(self), (0.001, 1000.0)))
+    contrast: float = number(3.0, 1e-3, 1e3)
+    clip: float = number(8.0, 1e-3, 1e3)
+    logit_unit: float = number(2.0, 1e-3, 1e3)
+    colour_unit: float = number(20.0, 1e-3, 1e3)
 
 
 @dataclass(frozen=True)
-class FigureSettings:
+class FigureSettings(Checked):
     """How object and ground are told apart by colour, as chosen on VOC train.
 
     ring      blocks around the window whose colours count as well
@@ -61,32 +61,17 @@ class FigureSettings:
     least     a figure of a smaller share of the box's blocks is dropped: all that is visible stays
     """
 
-    ring: int = 4
-    near: float = 2.0
-    width: float = 6.0
-    unseen: float = 0.01
-    place: float = 4.0
-    neutral: float = 0.1
-    alpha: float = 4.0
-    contrast: float = 3.0
-    least: float = 0.1
+    about = "a mask head's "
 
-    def __post_init__(self) -> None:
-        ranges = dict.fromkeys(vars(self), (0.0, 1000.0))
-        ranges |= {"ring": (1, 16), "width": (1e-3, 1e3), "unseen": (1e-6, 1e3)}
-        _check_ranges(self, ranges)
-
-
-def _check_ranges(settings: object, ranges: dict[str, tuple[float, float]]) -> None:
-    """ModelError unless each setting is a number within its range; `ring` a whole one."""
-    for name, (low, high) in ranges.items():
-        value = getattr(settings, name)
-        kinds = (int,) if name == "ring" else (int, float)
-        if type(value) not in kinds or not low <= value <= high:
-            raise ModelError(
-                f"{type(settings).__name__}: {name} must be a number from {low:g} to {high:g}, "
-                f"found {value!r:.40}"
-            )
+    ring: int = number(4, 1, 16)
+    near: float = number(2.0, 0, 1e3)
+    width: float = number(6.0, 1e-3, 1e3)
+    unseen: float = number(0.01, 1e-6, 1e3)
+    place: float = number(4.0, 0, 1e3)
+    neutral: float = number(0.1, 0, 1e3)
+    alpha: float = number(4.0, 0, 1e3)
+    contrast: float = number(3.0, 0, 1e3)
+    least: float = number(0.1, 0, 1e3)
 
 
 class Network(NamedTuple):

@@ -28,8 +28,9 @@ import numpy as np
 from halfseen.arrays import Float64, Int64
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
+from halfseen.settings import check_choice, choice, number
 from halfseen.suppression.candidates import Candidates
-from halfseen.suppression.method import Interpretation, Method, check_choice, choice, number
+from halfseen.suppression.method import Interpretation, Method
 from halfseen.suppression.scene import blocks_of
 from halfseen.suppression.scores import as_logit, as_probability
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from halfseen.arrays import Int64
+from halfseen.settings import choice, number
 from halfseen.suppression.candidates import MEASURES, Candidates
-from halfseen.suppression.method import Interpretation, Method, choice, number
+from halfseen.suppression.method import Interpretation, Method
 
 
 @dataclass(frozen=True)

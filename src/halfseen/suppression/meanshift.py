@@ -22,8 +22,9 @@ from halfseen.arrays import Float64
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.geometry import Boxes
+from halfseen.settings import number
 from halfseen.suppression.candidates import Candidates
-from halfseen.suppression.method import Interpretation, Method, number
+from halfseen.suppression.method import Interpretation, Method
 
 STEPS = 100
 MOST = 2e8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -13,6 +13,7 @@ import numpy as np
 from halfseen.arrays import Bool, Float64, Int64
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError, suggest
+from halfseen.settings import check_choice, check_number
 from halfseen.suppression.candidates import Candidates, boxes_of
 
 EMPTY = -2
@@ -126,16 +127,6 @@ def make_method(name: str, settings: dict[str, Any]) -> Method:
     return METHODS[check_choice("method", name, tuple(METHODS))].make(settings)
 
 
-def number(default: float, low: float, high: float) -> Any:
-    """A setting between two numbers."""
-    return field(default=default, metadata={"range": (low, high)})
-
-
-def choice(default: str, *allowed: str) -> Any:
-    """A setting that is one of some words."""
-    return field(default=default, metadata={"allowed": allowed})
-
-
 class Method(ABC):
     """One method of suppression with its settings: a frozen dataclass of numbers and choices.
 
@@ -194,25 +185,3 @@ class Method(ABC):
 @cache
 def _fields(kind: type[Method]) -> dict[str, Field[Any]]:
     return {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
-
-
-def check_number(name: str, value: Any, low: float, high: float, *, whole: bool = False) -> Any:
-    """One number within [low, high] as a plain float, or as an int if `whole`."""
-    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-    if isinstance(value, bool) or not isinstance(value, kinds):
-        kind = "a whole number" if whole else "a number"
-        raise SettingsError(f"{name} must be {kind}, found {str(value)!r:.80}")
-    if not low <= value <= high:
-        raise SettingsError(f"{name} must lie between {low:g} and {high:g}, found {value}")
-    return int(value) if whole else float(value)
-
-
-def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """One of some words."""
-    if not isinstance(value, str) or value not in allowed:
-        near = suggest(value, allowed) if isinstance(value, str) else ""
-        hint = f"; {near}" if near.startswith("did") else ""
-        raise SettingsError(
-            f"{name} must be one of {', '.join(allowed)}, found {str(value)!r:.80}{hint}"
-        )
-    return value
