@@ -7,6 +7,7 @@ import json
 import tarfile
 import tempfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from PIL import Image
 
 from halfseen.data import rle
 from halfseen.data.candidates import write_candidates
+from halfseen.data.coco import write_coco
 from halfseen.data.dataset import Dataset
 from halfseen.features.fhog import Fhog
 from halfseen.features.pyramid import PyramidSettings
@@ -25,7 +27,7 @@ from halfseen.learn.mining import Keys
 from halfseen.learn.state import Round, State, pack
 from halfseen.model.mixture import Component, Mixture
 from halfseen.model.store import save
-from tests.builders import make_detections
+from tests.builders import make_detections, tiny_scenes
 from tests.fuzz.readers import FINGERPRINT
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -204,12 +206,21 @@ def runs() -> None:
     picture = encoded(Image.new("RGB", (9, 7)), "PNG")
     put("request", "photo", b"POST /api/photo\nOrigin: http://localhost\n" + host + picture)
     noise = np.random.default_rng(2).integers(0, 255, (60, 80, 3), np.uint8)
-    put("photo", "noise.png", encoded(Image.fromarray(noise), "PNG"))
+    put("detect", "noise.png", encoded(Image.fromarray(noise), "PNG"))
     rows = [
         {"image_id": n % 2, "category_id": 1, "score": n / 9, "bbox": [3 * n, 5, 40, 30]}
         for n in range(9)
     ]
     put("suppression", "nine.json", json.dumps(rows))
+
+
+def training() -> None:
+    """The built-in scenes that are learnt from, with their masks."""
+    labels = CORPUS / "train" / "scenes.json"
+    labels.parent.mkdir(parents=True, exist_ok=True)
+    scenes = tiny_scenes()[:6]
+    truths = [replace(truth, image=str(n), source=f"{n}.png") for n, truth in enumerate(scenes)]
+    write_coco(replace(scenes, truths=tuple(truths)), labels)
 
 
 def archives() -> None:
@@ -233,3 +244,4 @@ if __name__ == "__main__":
     archives()
     datasets()
     runs()
+    training()

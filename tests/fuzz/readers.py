@@ -5,15 +5,12 @@ A reader may return or raise HalfseenError. Anything else is a fault.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-import zlib
+import shutil
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 
@@ -38,12 +35,15 @@ class Readers:
         self.folder = folder
         for name in (*IMAGES, "a_leftImg8bit.png", "000001.jpg"):
             write_image(folder / name, np.zeros((60, 80, 3), np.uint8))
-
-    def names(self) -> list[str]:
-        return [name for name in vars(type(self)) if not name.startswith("_") and name != "names"]
+        self._made: set[str] = set()
 
     def _file(self, content: bytes, name: str = "input") -> Path:
+        """Write a file; of each folder in the way, one file alone is ever there."""
         path = self.folder / name
+        if name not in self._made:
+            shutil.rmtree(path.parent, ignore_errors=True) if path.parent != self.folder else None
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._made = {n for n in self._made if Path(n).parent != Path(name).parent} | {name}
         path.write_bytes(content)
         return path
 
@@ -73,14 +73,6 @@ class Readers:
         for row in rows:
             if row.get("segmentation"):
                 rle.as_mask(row["segmentation"], size)
-
-    def suppression(self, content: bytes) -> None:
-        """The results of another detector, suppressed by one method after another."""
-        from halfseen.suppression.results import suppress_file
-
-        source = self._file(content)
-        method = METHODS[zlib.crc32(content) % len(METHODS)]
-        suppress_file(source, self.folder / "kept", method=method)
 
     def crowdhuman(self, content: bytes) -> None:
         self._dataset("crowdhuman", content, "input.odgt")
@@ -115,9 +107,6 @@ class Readers:
     def _dataset(self, kind: str, content: bytes, name: str, whole: str | None = None) -> None:
         from halfseen.data.formats import read_dataset
 
-        (self.folder / "folder").mkdir(exist_ok=True)
-        for old in (self.folder / "folder").iterdir():
-            old.unlink()
         path = self._file(content, name)
         dataset = read_dataset(self.folder / whole if whole else path, kind, images=self.folder)
         for truth in dataset:
@@ -127,25 +116,10 @@ class Readers:
                 except AnnotationError:
                     continue
 
-    def photo(self, content: bytes) -> None:
-        """An image that is searched as `detect` does, unless it is large."""
-        from halfseen.data.image import open_image
-
-        image = open_image(content)
-        if image.pixels <= 10_000:
-            _detector().detect(image.decode(upright=True), -1.5)
-
     def shard(self, content: bytes) -> None:
         from halfseen.collection.shards import JSON_LINES, PARQUET
 
         (PARQUET if content.startswith(b"PAR1") else JSON_LINES).decode(content)
-
-    def request(self, content: bytes) -> None:
-        """A request to the page's server: a line, headers, and a body after an empty line."""
-        status, body = _served(content)
-        assert status < 500, body[:500]
-        if status >= 400:
-            raise AnnotationError(f"answered {status}")
 
     def run_lengths(self, content: bytes) -> None:
         try:
@@ -185,60 +159,6 @@ class Readers:
 
         for _ in find_photos([str(self._file(content, "input.txt"))]):
             pass
-
-
-METHODS = ("voting", "greedy", "covering", "meanshift", "soft")
-
-
-@lru_cache(maxsize=1)
-def _detector() -> Any:
-    from halfseen import Detector
-    from tests.builders import make_model
-
-    return Detector(make_model(), cores=1)
-
-
-@lru_cache(maxsize=1)
-def _server() -> tuple[asyncio.AbstractEventLoop, Any]:
-    from halfseen.web.catalogue import find_sets
-    from halfseen.web.guard import ServeLimits
-    from halfseen.web.server import make_app
-
-    limits = ServeLimits(upload_pixels=1_000_000, body_seconds=5, workers=1)
-    return asyncio.new_event_loop(), make_app(find_sets()[:1], limits)
-
-
-def _served(content: bytes) -> tuple[int, bytes]:
-    """Return the status and body of the server's answer, called as uvicorn calls it."""
-    loop, app = _server()
-    head, _, body = content.partition(b"\n\n")
-    first, *lines = head.split(b"\n")
-    method, _, target = first.partition(b" ")
-    path, _, query = target.partition(b"?")
-    headers = [
-        (name.strip().lower(), value.strip())
-        for name, mark, value in (line.partition(b":") for line in lines)
-        if mark
-    ]
-    scope = {
-        "type": "http", "http_version": "1.1", "method": method.decode("latin-1").upper(),
-        "scheme": "http", "path": unquote(path.decode("latin-1")) or "/", "raw_path": path,
-        "query_string": query, "root_path": "", "headers": headers, "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 8000), "asgi": {"version": "3.0"}, "state": {},
-    }  # fmt: skip
-    messages = [{"type": "http.request", "body": body, "more_body": False}]
-    answer: list[Any] = []
-
-    async def receive() -> Any:
-        return messages.pop() if messages else {"type": "http.disconnect"}
-
-    async def send(message: Any) -> None:
-        answer.append(message)
-
-    loop.run_until_complete(asyncio.wait_for(app(scope, receive, send), 60))
-    assert answer, "no answer"
-    parts = [message.get("body", b"") for message in answer[1:]]
-    return int(answer[0]["status"]), b"".join(parts)
 
 
 # Of the data, class and settings that the checkpoints of the corpus belong to.
