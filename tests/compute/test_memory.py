@@ -1,6 +1,9 @@
 """A budget of memory that workers share."""
 
+import ctypes
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -90,3 +93,38 @@ def test_budgets_are_checked_and_have_a_default() -> None:
         pass
     assert 0 < MemoryBudget().total <= max(free_memory(), 512 * MIB)
     keep_freed_memory()
+
+
+ARENAS = """
+import ctypes, sys, threading
+from halfseen.compute.memory import share_arenas
+if sys.argv[1] == "shared":
+    share_arenas()
+ready = threading.Barrier(21)
+def work():
+    kept = [bytes(5000) for _ in range(100)]
+    ready.wait()
+    ready.wait()
+for _ in range(20):
+    threading.Thread(target=work).start()
+ready.wait()
+malloc = ctypes.CDLL(None)
+stream = malloc.tmpfile
+stream.restype = ctypes.c_void_p
+file = ctypes.c_void_p(stream())
+malloc.malloc_info(0, file)
+malloc.rewind(file)
+text = ctypes.create_string_buffer(1 << 20)
+malloc.fread(text, 1, 1 << 20, file)
+print(text.value.count(b"<heap nr="))
+ready.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_info"), reason="glibc alone has arenas")
+@pytest.mark.parametrize(("how", "few"), [("shared", True), ("alone", False)])
+def test_threads_share_arenas(how: str, few: bool) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ARENAS, how], capture_output=True, text=True, check=True
+    )
+    assert (int(done.stdout) <= 2) == few

@@ -49,7 +49,7 @@ DATASETS = (
 ALSO = {
     "suppression": ("results",), "detect": ("image",),
     "convert": DATASETS, "check": ("coco", "voc"), "see": ("results",),
-    "truth": ("coco", "cocoa", "crowdhuman", "mot"),
+    "arrays": ("image", "run_lengths"), "truth": ("coco", "cocoa", "crowdhuman", "mot"),
     "evaluate": ("results", "voc_results", "mot", "kitti"),
 }  # fmt: skip
 LATE = ("request", "shard", "detect", "see", "check", "train")  # start threads, which do not fork

@@ -12,22 +12,30 @@ import io
 import json
 import os
 import zlib
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
 from urllib.parse import unquote
 
+import numpy as np
 import typer
 
+import halfseen
 from halfseen import cli
 from halfseen.data.coco import write_coco
 from halfseen.data.dataset import Dataset
 from halfseen.data.formats import FORMATS
 from halfseen.data.image import write_image
 from halfseen.errors import AnnotationError
+from halfseen.features.fhog import Fhog
+from halfseen.features.hog import Hog
 from halfseen.ground_truth import GroundTruth
+from halfseen.model.mask_head import shipped_grouping
 from halfseen.model.store import save
+from halfseen.suppression.solver import solve
+from halfseen.visibility.bounds import block_bounds
 from tests.builders import make_image, make_model, random_head, tiny_scenes
 from tests.fuzz.readers import IMAGES, Readers
 
@@ -50,7 +58,10 @@ class Commands(Readers):
         names = [{"id": n, "name": "car"} for n in range(1, 4)]
         images = [{"id": n, "file_name": name} for n, name in enumerate(IMAGES, start=1)]
         (folder / "names.json").write_text(json.dumps({"categories": names, "images": images}))
-        save(random_head(make_model(label="car")), folder / "car.safetensors")
+        model = random_head(make_model(label="car"))
+        assert model.head is not None
+        head = replace(model.head, grouping=shipped_grouping())
+        save(replace(model, head=head), folder / "car.safetensors")
 
     @classmethod
     def names(cls) -> list[str]:
@@ -143,8 +154,33 @@ class Commands(Readers):
 
     def suppression(self, content: bytes) -> None:
         """The results of another detector, suppressed by one method after another."""
-        source, method = self._file(content), METHODS[zlib.crc32(content) % len(METHODS)]
-        self._run("suppress", source, "-o", self.folder / "kept.json", "--method", method, "-q")
+        source, code = self._file(content), zlib.crc32(content)
+        words = ["-o", "kept.json", "--method", METHODS[code % len(METHODS)], "-q"]
+        # Half of the inputs as if they had too many pieces to be taken apart.
+        most = 10 if code // 8 % 2 else solve.MOST_PIECES
+        with mock.patch.object(solve, "MOST_PIECES", most):
+            self._run("suppress", source, *words)
+
+    def arrays(self, content: bytes) -> None:
+        """Bytes as the arrays that Python gives: pixels to describe, and masks to suppress."""
+        padded = content[:6000].ljust(2000, b"\0")
+        side = int((len(padded) // 3) ** 0.5)
+        pixels = np.frombuffer(padded, np.uint8, 3 * side * side).reshape(side, side, 3)
+        planes = np.ascontiguousarray(pixels.transpose(2, 0, 1), np.float32)
+        for descriptor in (Hog(6), Hog(6, interpolate=False), Fhog(8)):
+            assert np.isfinite(descriptor(planes)).all()
+        flags = np.unpackbits(np.frombuffer(padded, np.uint8, 1200))
+        masks, grids = flags.reshape(6, 40, 40) > 0, flags[:600].reshape(6, 10, 10) > 0
+        scores = np.frombuffer(padded, np.uint8, 6) / 255
+        corner = pixels[0, :6, :2].astype(np.float64)
+        windows = np.hstack([corner, corner + 1 + pixels[1, :6, :2]])
+        bounds = np.empty(6, np.float32)
+        block_bounds(grids.astype(np.float32), scores, ~grids, bounds)
+        halfseen.Detector(make_model("BL"), cores=1).detect(pixels, -1.5)
+        halfseen.suppress_masks(masks, scores, method="voting", overlap=0.1, measure="smaller")
+        for method in METHODS:
+            halfseen.suppress_masks(masks, scores, method=method)
+            halfseen.suppress_masks(grids, scores, windows=windows, method=method)
 
     def _annotations(self, content: bytes, kind: str) -> Path:
         """Write annotations where a format has them; return the path that its reader is given."""

@@ -27,7 +27,7 @@ from halfseen.learn.mining import Keys
 from halfseen.learn.state import Round, State, pack
 from halfseen.model.mixture import Component, Mixture
 from halfseen.model.store import save
-from tests.builders import make_detections, tiny_scenes
+from tests.builders import make_detections, make_model, random_head, tiny_scenes
 from tests.fuzz.readers import FINGERPRINT
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -135,6 +135,7 @@ def arrays() -> None:
         "car", "VIS", (component,) * 2, True, 0.05, Fhog(8), PyramidSettings(), {"seed": 1}
     )
     save(mixture, path / "two.safetensors")
+    save(random_head(make_model()), path / "head.safetensors")
     (CORPUS / "candidates").mkdir(exist_ok=True)
     found = make_detections([(1, 2, 30, 40), (-5, 3, 20, 30)], [0.5, -0.5])
     write_candidates(CORPUS / "candidates" / "three.npz", [found, found[:0], found[:1]])
@@ -183,6 +184,7 @@ def datasets() -> None:
 def runs() -> None:
     """Shards, requests to the server, and what other readers' files are read for."""
     from halfseen.collection.shards import JSON_LINES, PARQUET
+    from halfseen.web.catalogue import scene_pixels
 
     found = [{"label": "car", "score": 0.5, "full": [1.0, 2.0, 3.0, 4.0]}]
     records: list[dict[str, Any]] = [
@@ -203,6 +205,10 @@ def runs() -> None:
         "inspect",
         b"POST /api/inspect?" + query + b"&method=VIS&index=0\n" + host + pixels,
     )
+    scene = scene_pixels(0)[:96, :128]
+    opaque = np.dstack([scene, np.full(scene.shape[:2], 255, np.uint8)]).tobytes()
+    size = b"width=128&height=96&threshold=-1"
+    put("request", "classes", b"POST /api/classes?" + size + b"\n" + host + opaque)
     picture = encoded(Image.new("RGB", (9, 7)), "PNG")
     put("request", "photo", b"POST /api/photo\nOrigin: http://localhost\n" + host + picture)
     noise = np.random.default_rng(2).integers(0, 255, (60, 80, 3), np.uint8)
@@ -212,6 +218,12 @@ def runs() -> None:
         for n in range(9)
     ]
     put("suppression", "nine.json", json.dumps(rows))
+    places = np.random.default_rng(3)
+    put("suppression", "many.json", json.dumps([
+        {"image_id": 1, "category_id": 1, "score": 0.5,
+         "bbox": [*places.integers(0, 300, 2).tolist(), *places.integers(20, 90, 2).tolist()]}
+        for _ in range(150)
+    ]))  # fmt: skip
 
 
 def training() -> None:

@@ -23,6 +23,7 @@ from halfseen.data.voc import read_annotation
 from halfseen.detections import GroundTruth
 from halfseen.errors import AnnotationError
 from halfseen.evaluate.results import read_voc_results
+from tests.builders import make_image
 
 Reader = Callable[[bytes], Any]
 IMAGES = ("a.jpg", "b.jpg")  # those that the corpus of COCO files and results names
@@ -35,6 +36,7 @@ class Readers:
         self.folder = folder
         for name in (*IMAGES, "a_leftImg8bit.png", "000001.jpg"):
             write_image(folder / name, np.zeros((60, 80, 3), np.uint8))
+        self.scene = make_image("scene", [(8, 16)]).source
         self._made: set[str] = set()
 
     def _file(self, content: bytes, name: str = "input") -> Path:
@@ -133,9 +135,13 @@ class Readers:
         read_voc_results(self._file(content), truth, "car")
 
     def model(self, content: bytes) -> None:
+        """A model, and what it finds: numbers that load may still be too large to compute with."""
         from halfseen.model.store import load
+        from halfseen.refine.detector import Detector
 
-        load(self._file(content)).templates()
+        model = load(self._file(content))
+        if model.pyramid.largest <= 2 and model.pyramid.factor > 1.1:
+            Detector(model, cores=1).detect(self.scene, 0.5)
 
     def checkpoint(self, content: bytes) -> None:
         from halfseen.learn.checkpoint import Checkpoint

@@ -174,6 +174,10 @@ def test_a_tiny_picture_holds_nothing(models: dict[str, Mixture]) -> None:
     assert [m["watched"] for m in report["methods"]] == [None] * 4
 
 
+def test_without_models_of_photographs_no_class_is_found() -> None:
+    assert classes(np.zeros((30, 40, 3), np.uint8), []) == []
+
+
 def test_wrong_settings_are_named() -> None:
     with pytest.raises(SettingsError, match="overlap must be between 0 and 1, found 2"):
         LiveSettings(overlap=2)

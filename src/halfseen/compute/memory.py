@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import threading
@@ -17,6 +18,7 @@ from halfseen.errors import SettingsError
 
 MIB = 1 << 20
 _KEPT_BYTES = 31 * MIB
+_M_ARENA_MAX = -8  # of glibc's malloc.h
 _LEAST = 256 * MIB  # a default budget is not smaller: less fits no photograph
 
 
@@ -29,6 +31,17 @@ def keep_freed_memory() -> None:
     threshold. Elsewhere this does nothing.
     """
     np.empty(_KEPT_BYTES, np.uint8)
+
+
+def share_arenas() -> None:
+    """Let all threads share two of glibc's arenas, of which it gives each thread one otherwise.
+
+    An arena keeps what was freed in it for its own threads. Work that goes to another thread each
+    time fills one after another, which looks like a leak. Call it before threads start; elsewhere
+    it does nothing.
+    """
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 def free_memory() -> int:

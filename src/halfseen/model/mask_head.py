@@ -220,8 +220,8 @@ class MaskHead:
     def __post_init__(self) -> None:
         if not self.cutoff:
             object.__setattr__(self, "cutoff", (0.0,) * len(self.weights))
-        if not 0 <= self.alpha < float("inf"):
-            raise ModelError(f"a mask head's alpha must be 0 or more, found {self.alpha}")
+        if not 0 <= self.alpha <= LARGEST:
+            raise ModelError(f"a mask head's alpha must be 0 to {LARGEST:g}, found {self.alpha}")
         self._check_cutoff()
         self._check_weights()
         self._check_figure()

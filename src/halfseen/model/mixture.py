@@ -14,7 +14,7 @@ from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import Boxes, mirror
 from halfseen.model.calibration import Calibration
-from halfseen.model.mask_head import MaskHead
+from halfseen.model.mask_head import LARGEST, MaskHead
 
 Method = Literal["BL", "BLT", "VIS"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -97,8 +97,10 @@ class Mixture:
             raise ModelError(
                 f"model {self.label!r}: method must be BL, BLT or VIS, found {self.method!r}"
             )
-        if not 0 <= self.alpha < float("inf"):
-            raise ModelError(f"model {self.label!r}: alpha must be 0 or more, found {self.alpha}")
+        if not 0 <= self.alpha <= LARGEST:
+            raise ModelError(
+                f"model {self.label!r}: alpha must be 0 to {LARGEST:g}, found {self.alpha}"
+            )
         for component in self.components:
             channels = component.weights.shape[2]
             if channels != self.descriptor.channels:

@@ -129,6 +129,8 @@ def classes(image: UInt8, sets: Sequence[tuple[int, Mixture]]) -> list[Record]:
     Each has the number of its set, how many objects of it are found, the whole box, score and
     probability of the best, and the lowest score of them.
     """
+    if not sets:
+        return []
     numbers, models = zip(*sets, strict=True)
     detector = Detector(list(models))
     view = detector.view(image)

@@ -24,6 +24,7 @@ from starlette.staticfiles import StaticFiles
 
 from halfseen.arrays import UInt8
 from halfseen.compute.libraries import one_blas_thread
+from halfseen.compute.memory import share_arenas
 from halfseen.data.image import decode_image
 from halfseen.data.limits import LIMITS
 from halfseen.data.records import Record
@@ -137,6 +138,7 @@ def serve(
     on_ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve the page until interrupted. Port 0 takes a free one; `on_ready` is given the URL."""
+    share_arenas()
     # One thread of BLAS for each request: requests run in parallel, and more threads would only
     # wait for each other.
     with one_blas_thread():
@@ -183,7 +185,7 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _settings(
+async def _settings(  # a plain function would take a thread
     threshold: float = LiveSettings.threshold,
     alpha: Annotated[float | None, Query()] = None,
     shift: float = LiveSettings.shift,
