@@ -11,12 +11,12 @@ from halfseen.errors import SettingsError, suggest
 
 _KINDS = {
     bool: "True or False", int: "a whole number", float: "a number", str: "a word",
-    tuple: "a pair of numbers",
+    tuple: "a tuple of numbers",
 }  # fmt: skip
 
 
-def number(default: float, low: float, high: float) -> Any:
-    """A setting between two numbers."""
+def number(default: float | None, low: float, high: float) -> Any:
+    """A setting between two numbers; None too where that is the default."""
     return field(default=default, metadata={"range": (low, high)})
 
 
@@ -49,7 +49,10 @@ class Checked:
             if isinstance(value, np.generic):
                 value = value.item()
                 object.__setattr__(self, f.name, value)
-            kind = type(f.default if f.default_factory is MISSING else f.default_factory())
+            default = f.default if f.default_factory is MISSING else f.default_factory()
+            if value is None and default is None:
+                continue
+            kind = float if default is None else type(default)
             right = isinstance(value, (int, float) if kind is float else kind)
             if not right or (isinstance(value, bool) and kind is not bool):
                 expected = _KINDS.get(kind, kind.__name__)

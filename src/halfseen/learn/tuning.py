@@ -33,6 +33,7 @@ from halfseen.learn.trainer import Trainer
 from halfseen.learn.training_set import TrainingSet
 from halfseen.model.mixture import Method, Mixture
 from halfseen.model.store import load, save
+from halfseen.settings import Checked, number
 from halfseen.suppression import suppress
 
 Step = Literal["lambda", "greedy overlap", "alpha", "covering overlap"]
@@ -41,22 +42,21 @@ FIRST_OVERLAP = 0.5
 
 
 @dataclass(frozen=True)
-class TuneSettings:
+class TuneSettings(Checked):
     """What is tried. The paper's ranges: lambda 0.1 to 100, overlaps 0.2 to 1, alpha 0.01 to 0.1.
 
     folds      parts of the images; each is held out once
     threshold  the lowest score of a detection that is judged
     """
 
-    folds: int = 3
+    folds: int = number(3, 2, 20)
     lambdas: tuple[float, ...] = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
     overlaps: tuple[float, ...] = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     alphas: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1)
     threshold: float = -1.0
 
     def __post_init__(self) -> None:
-        if not 2 <= self.folds <= 20:
-            raise SettingsError(f"folds must be 2 to 20, found {self.folds}")
+        super().__post_init__()
         for name in ("lambdas", "overlaps", "alphas"):
             if not getattr(self, name):
                 raise SettingsError(f"{name}: at least one value is needed")

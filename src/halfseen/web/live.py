@@ -22,6 +22,7 @@ from halfseen.errors import SettingsError
 from halfseen.geometry import clip, iou_matrix
 from halfseen.model.mixture import Component, Mixture
 from halfseen.refine.detector import Detector
+from halfseen.settings import Checked, number
 from halfseen.suppression import Interpretation
 from halfseen.suppression.classes import one_class
 from halfseen.suppression.greedy import Voting
@@ -52,7 +53,7 @@ STEPS = 200_000_000
 
 
 @dataclass(frozen=True)
-class LiveSettings:
+class LiveSettings(Checked):
     """What the sliders set.
 
     threshold  the lowest score reported, -1 to 3. What is reported of a detection does not depend
@@ -62,17 +63,10 @@ class LiveSettings:
     overlap    eta, the largest overlap of two reported detections, 0 to 1; as voting's
     """
 
-    threshold: float = 0.0
-    alpha: float | None = None
-    shift: float = 0.0
-    overlap: float = Voting.overlap
-
-    def __post_init__(self) -> None:
-        ranges = {"threshold": (-1, 3), "alpha": (0, 1), "shift": (-0.2, 0.2), "overlap": (0, 1)}
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise SettingsError(f"{name} must be between {low} and {high}, found {value}")
+    threshold: float = number(0.0, -1, 3)
+    alpha: float | None = number(None, 0, 1)
+    shift: float = number(0.0, -0.2, 0.2)
+    overlap: float = number(Voting.overlap, 0, 1)
 
     def applied(self, model: Mixture) -> Mixture:
         """The model with the sliders' alpha and u; only visibility knows them.
