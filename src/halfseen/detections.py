@@ -276,10 +276,13 @@ def as_blocks(visible: Bool, outside: Bool | None = None) -> Grid:
     return blocks
 
 
+_BYTE = np.dtype(np.uint8)
+
+
 def _as_grid(grid: NDArray[Any]) -> Grid:
-    if np.ndim(grid) != 2:
-        raise ValueError(f"Detections: a grid of blocks has {np.ndim(grid)} dimensions, not 2")
-    if grid.dtype == np.uint8:
+    if grid.ndim != 2:
+        raise ValueError(f"Detections: a grid of blocks has {grid.ndim} dimensions, not 2")
+    if grid.dtype == _BYTE:
         return grid
     if grid.dtype != np.bool_:
         raise ValueError(f"Detections: a grid of blocks must be uint8 or bool, found {grid.dtype}")

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfseen.arrays import UInt8
+from halfseen.compute.ahead import compile_ahead
 from halfseen.compute.map import free_cores, spread
 from halfseen.compute.memory import keep_freed_memory
 from halfseen.data.image import as_image, read_image
@@ -52,6 +53,9 @@ class PaperDetector:
     stages: Sequence[Stage] = ()
     """What `finish` applies, in this order, to the detections that suppression kept. Here none."""
 
+    kernels: Sequence[str] = ("halfseen.visibility.infer", "halfseen.suppression.ranked")
+    """Modules whose kernels come late: where none is compiled yet, they are compiled ahead."""
+
     lowest: float = float("inf")
     """Stages also want to know of candidates down to this score."""
 
@@ -91,7 +95,8 @@ class PaperDetector:
         """An image as this detector sees it; its features are made once, for all that follows."""
         pixels = read_image(image) if isinstance(image, (str, PathLike)) else as_image(image)
         cores = min(self.cores or free_cores(), len(self.models))
-        return View(pixels, self.groups, cores)
+        with compile_ahead(self.kernels):
+            return View(pixels, self.groups, cores)
 
     def search(self, view: View, threshold: float = -1.0, most: int | None = None) -> Detections:
         """Every window that reaches the threshold, best first, before suppression (Eqns 1 to 4).
@@ -110,7 +115,8 @@ class PaperDetector:
             view.searched = min(threshold, self.lowest)
             view.candidates = self._search(view, view.searched)
         found = view.candidates
-        return found[: int((found.score >= threshold).sum())]
+        count = int((found.score >= threshold).sum())
+        return found if count == len(found) else found[:count]
 
     def suppress(
         self, view: View, candidates: Detections, method: str = "voting", **settings: Any
@@ -167,7 +173,7 @@ class PaperDetector:
 
     def _search(self, view: View, threshold: float, most: int | None = None) -> Detections:
         parts = [Detections.empty(view.size) for _ in self.models]
-        with spread(view.cores) as each:
+        with compile_ahead(self.kernels), spread(view.cores) as each:
             for levels in view.levels:
                 for m, found in _search_levels(levels, view.size, threshold, most, each).items():
                     parts[m] = found

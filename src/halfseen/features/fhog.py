@@ -9,7 +9,7 @@ border are kept, normalised by their nearest neighbours, instead of being droppe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,10 +56,23 @@ class Fhog:
     def __call__(self, level: Float32) -> Float32:
         from halfseen.features import kernels
 
-        hist = kernels.signed_histograms(level, self.cell, self.directions)
+        height, width = level.shape[1:]
+        across, down = _places(width, self.cell), _places(height, self.cell)
+        hist = kernels.signed_histograms(level, self.directions, across, down)
         blocks = np.empty((*self.grid(*level.shape[1:]), self.channels), np.float32)
         kernels.felzenszwalb_channels(hist, self.clip, 1e-4, blocks)
         return blocks
 
     def options(self) -> dict[str, Any]:
         return {"cell": self.cell, "clip": self.clip}
+
+
+@lru_cache(maxsize=256)
+def _places(length: int, cell: int) -> tuple[NDArray[np.uintp], Float32]:
+    """Of each pixel along an axis the first of its two cells, and the share of the second.
+
+    Cells are counted from 1: cell 0 and the one after the last lie beyond the level.
+    """
+    place = (np.arange(length) + 0.5) / cell + 0.5
+    first = np.floor(place)
+    return first.astype(np.uintp), (place - first).astype(np.float32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +12,14 @@ from numpy.typing import NDArray
 from halfseen.arrays import Float32, UInt8
 from halfseen.settings import Checked, number
 
-if TYPE_CHECKING:
-    from halfseen.features.kernels import Channels
-
 # No image is enlarged to more pixels: features take eighteen bytes for each, and small objects are
 # what images of few pixels hold.
 ENLARGED = 100_000_000
+# Floats that bytes become at once: few enough for the caches.
+STRIP_BYTES = 1 << 19
+# Pixels that a new one is made of along an axis: a level is never half its source or less.
+TAPS = 3
+Taps = tuple[NDArray[np.uintp], Float32]
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Level:
 class LevelPlan:
     """A level before it is made: what it is resized from, its (height, width), and its scale."""
 
-    source: Channels
+    source: UInt8 | Float32
     size: tuple[int, int]
     scale_x: float
     scale_y: float
@@ -94,14 +95,14 @@ def plan_levels(image: UInt8, settings: PyramidSettings) -> Iterator[LevelPlan]:
     """
     height, width = image.shape[:2]
     # Bytes, not floats, as long as they can be: a level is made as fast as its source is read.
-    source: Channels = np.ascontiguousarray(image.transpose(2, 0, 1))
+    source: UInt8 | Float32 = np.ascontiguousarray(image.transpose(2, 0, 1))
     for rows, cols in settings.sizes((height, width)):
         while 2 * rows <= source.shape[1] and 2 * cols <= source.shape[2]:
             source = resize(source, ((source.shape[1] + 1) // 2, (source.shape[2] + 1) // 2))
         yield LevelPlan(source, (rows, cols), cols / width, rows / height)
 
 
-def resize(planar: Channels, size: tuple[int, int]) -> Float32:
+def resize(planar: UInt8 | Float32, size: tuple[int, int]) -> Float32:
     """(channels, height, width) uint8 or float32 to another (height, width), float32.
 
     Each axis that shrinks is averaged over the area that a new pixel covers; each that grows is
@@ -111,25 +112,54 @@ def resize(planar: Channels, size: tuple[int, int]) -> Float32:
 
     if planar.shape[1:] == size:
         return planar.astype(np.float32, copy=False)
-    out = np.empty((planar.shape[0], *size), np.float32)
-    resample(planar, *_taps(planar.shape[1], size[0]), *_taps(planar.shape[2], size[1]), out)
+    down, across = _taps(planar.shape[1], size[0]), _taps(planar.shape[2], size[1])
+    if planar.shape[0] != 3 or not len(down[1]) == len(across[1]) == TAPS:
+        return _resize_any(planar, down, across)
+    out = np.empty((3, *size), np.float32)
+    if planar.dtype == np.float32:
+        resample(planar.astype(np.float32, copy=False), (0, 0, size[0]), *down, *across, out)
+        return out
+    # Bytes become floats some rows at a time.
+    some = max(STRIP_BYTES * size[0] // (12 * planar.shape[1] * planar.shape[2]), 1)
+    for top in range(0, size[0], some):
+        bottom = min(top + some, size[0])
+        first, last = int(down[0][top]), int(down[0][bottom - 1]) + TAPS
+        strip = planar[:, first:last].astype(np.float32)
+        resample(strip, (first, top, bottom), *down, *across, out)
     return out
 
 
+def _resize_any(planar: UInt8 | Float32, down: Taps, across: Taps) -> Float32:
+    """`resize` for any number of channels and taps: for parts of images, and very small ones."""
+    start, weight = down
+    rows = sum(
+        weight[i][:, None] * planar[:, start + np.uintp(i)].astype(np.float32)
+        for i in range(len(weight))
+    )
+    start, weight = across
+    columns = sum(
+        weight[j] * np.asarray(rows)[:, :, start + np.uintp(j)] for j in range(len(weight))
+    )
+    return np.ascontiguousarray(columns, np.float32)
+
+
 @lru_cache(maxsize=256)
-def _taps(old: int, new: int) -> tuple[NDArray[np.uintp], Float32]:
-    """For each new pixel the first old one and the weights (taps, new) of it and its followers."""
+def _taps(old: int, new: int) -> Taps:
+    """For each new pixel the first old one and the weights (taps, new) of it and its followers.
+
+    There are at least TAPS, some of weight 0, where there are as many pixels.
+    """
+    taps = min(max(int(np.ceil(old / new)) + 1, TAPS), old)
     if new >= old:
         centre = np.clip((np.arange(new) + 0.5) * old / new - 0.5, 0, old - 1)
-        start = np.clip(np.floor(centre), 0, max(old - 2, 0)).astype(np.uintp)
-        part = centre - start.astype(np.float64)
-        weights = np.stack([1 - part, part]) if old > 1 else np.ones((1, new))
-        return start, weights.astype(np.float32)
-    edges = np.arange(new + 1) * (old / new)
-    low, high = edges[:-1, None], edges[1:, None]
-    taps = min(int(np.ceil(old / new)) + 1, old)
-    start = np.minimum(np.floor(edges[:-1]).astype(np.int64), old - taps)
-    pixel = start[:, None] + np.arange(taps)
-    cover = np.clip(np.minimum(high, pixel + 1) - np.maximum(low, pixel), 0, 1)
-    cover /= cover.sum(1, keepdims=True)
-    return start.astype(np.uintp), np.ascontiguousarray(cover.T, dtype=np.float32)
+        start = np.minimum(np.floor(centre).astype(np.int64), old - taps)
+        pixel = start[:, None] + np.arange(taps)
+        weights = np.maximum(1 - np.abs(centre[:, None] - pixel), 0)
+    else:
+        edges = np.arange(new + 1) * (old / new)
+        low, high = edges[:-1, None], edges[1:, None]
+        start = np.minimum(np.floor(edges[:-1]).astype(np.int64), old - taps)
+        pixel = start[:, None] + np.arange(taps)
+        weights = np.clip(np.minimum(high, pixel + 1) - np.maximum(low, pixel), 0, 1)
+        weights /= weights.sum(1, keepdims=True)
+    return start.astype(np.uintp), np.ascontiguousarray(weights.T, dtype=np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from halfseen.arrays import Float64, Int64
-from halfseen.suppression.candidates import Shapes
+from halfseen.suppression.candidates import Shapes, of_boxes
 
 MOST = 1000
 """Boxes that are best compared one by one; of more, a grid finds those that meet."""
@@ -40,6 +40,12 @@ def first_above(shapes: Shapes, kept: Int64, others: Int64, measure: int, limit:
 
         return overlap_kernels.first_above(shapes, kept, others, measure, limit)
     return _first_boxes(shapes.box, shapes.area, kept, len(kept), others, measure, limit, False)[1]
+
+
+def compile_kernels() -> None:
+    """Compile what a picture's boxes need, or load it."""
+    first = np.zeros(1, np.int64)
+    choose_greedily(of_boxes(np.zeros((1, 4))), first, 0, 0.5)
 
 
 def _few_boxes(shapes: Shapes, compared: Int64) -> bool:

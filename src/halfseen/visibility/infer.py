@@ -110,6 +110,13 @@ def bound(problem: Problem, passes: int, above: float) -> Float32:
     return chain_bounds(*problem, above, passes)
 
 
+def compile_kernels() -> None:
+    """Compile what a search needs, or load it."""
+    problem = trusted(np.zeros((1, 1, 1), np.float32), 0.0, 0.0, np.zeros((1, 1, 1), np.bool_))
+    solve(problem)
+    bound(problem, 1, 0.0)
+
+
 def _problem(
     responses: ArrayLike, u: ArrayLike, alpha: float, hidden: ArrayLike | None, edges: Pairs | None
 ) -> Problem:
