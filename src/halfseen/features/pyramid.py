@@ -15,7 +15,9 @@ from halfseen.settings import Checked, number
 # No image is enlarged to more pixels: features take eighteen bytes for each, and small objects are
 # what images of few pixels hold.
 ENLARGED = 100_000_000
-# Floats that bytes become at once: few enough for the caches.
+# Pixels of an image that becomes floats as a whole.
+FLOATS = 1 << 21
+# Bytes of the floats that rows of others become at once: few enough for the caches.
 STRIP_BYTES = 1 << 19
 # Pixels that a new one is made of along an axis: a level is never half its source or less.
 TAPS = 3
@@ -94,8 +96,10 @@ def plan_levels(image: UInt8, settings: PyramidSettings) -> Iterator[LevelPlan]:
     costs.
     """
     height, width = image.shape[:2]
-    # Bytes, not floats, as long as they can be: a level is made as fast as its source is read.
+    # Of a large image bytes, for the sake of memory.
     source: UInt8 | Float32 = np.ascontiguousarray(image.transpose(2, 0, 1))
+    if height * width <= FLOATS:
+        source = source.astype(np.float32)
     for rows, cols in settings.sizes((height, width)):
         while 2 * rows <= source.shape[1] and 2 * cols <= source.shape[2]:
             source = resize(source, ((source.shape[1] + 1) // 2, (source.shape[2] + 1) // 2))
