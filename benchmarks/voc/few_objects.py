@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--ids", type=Path, required=True)
     parser.add_argument("--features", type=Path, required=True)
     parser.add_argument("--objects", type=int, action="append", required=True)
+    parser.add_argument("--preset", dest="presets", action="append", choices=PRESETS)
     parser.add_argument("--class", dest="labels", action="append", help="default: six of them")
     options = parser.parse_args()
     register("net", partial(KeptNet, folder=str(options.features)))
@@ -54,7 +55,7 @@ def main() -> None:
     for objects in options.objects:
         for label in options.labels or CLASSES:
             lessons = few(dataset, label, objects)
-            for preset in PRESETS:
+            for preset in options.presets or PRESETS:
                 path = options.out / f"{preset}-{objects}" / f"{label}-VIS.safetensors"
                 if path.exists():
                     continue
