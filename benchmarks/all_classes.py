@@ -39,7 +39,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import halfseen as hs
-from halfseen.compute.map import available_cores
+from halfseen.compute.libraries import available_cores
 from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scene
 from halfseen.features.pyramid import PyramidSettings

@@ -24,7 +24,8 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from halfseen.cli.options import MethodName, Preset, make_settings
-from halfseen.compute.map import available_cores, map_images
+from halfseen.compute.libraries import available_cores
+from halfseen.compute.map import map_images
 from halfseen.data.dataset import Dataset
 from halfseen.data.image import write_image
 from halfseen.data.scenes import render_scenes

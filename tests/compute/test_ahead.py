@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from halfseen.compute import ahead
+from halfseen.compute import libraries
 
 LOOK = """
 import json, sys
 import halfseen as hs
-from halfseen.compute import ahead
+from halfseen.compute import libraries
 from numba.core import event
 
 compiled = []
@@ -25,11 +25,11 @@ class Listener(event.Listener):
     def on_end(self, event):
         pass
 
-ahead.available_cores = lambda: 2
+libraries.available_cores = lambda: 2
 scene = hs.render_scenes(1, seed=1).image(0)
 with event.install_listener("numba:compile", Listener()):
     found = hs.Detector("car.fast", cores=1).detect(scene)
-started = ahead._process is not None
+started = libraries._process is not None
 print(json.dumps([len(found), compiled, started]))
 """
 
@@ -53,15 +53,15 @@ def test_a_second_process_compiles_what_comes_late(tmp_path: Path) -> None:
 
 
 def test_without_a_second_process_nothing_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "_process", None)
+    monkeypatch.setattr(libraries, "_process", None)
     monkeypatch.setattr(subprocess, "Popen", refuse)
-    monkeypatch.setattr(ahead, "available_cores", lambda: 2)
-    ahead._start(["halfseen.visibility.infer"])
-    assert ahead._process is None
-    ahead.await_kernels()
-    monkeypatch.setattr(ahead, "available_cores", lambda: 1)
+    monkeypatch.setattr(libraries, "available_cores", lambda: 2)
+    libraries._start(["halfseen.visibility.infer"])
+    assert libraries._process is None
+    libraries.await_kernels()
+    monkeypatch.setattr(libraries, "available_cores", lambda: 1)
     monkeypatch.setattr(subprocess, "Popen", pytest.fail)
-    ahead._start(["halfseen.visibility.infer"])
+    libraries._start(["halfseen.visibility.infer"])
 
 
 def refuse(*arguments: object, **settings: object) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from halfseen.compute.map import available_cores, free_cores, map_images, spread
+from halfseen.compute.libraries import available_cores
+from halfseen.compute.map import free_cores, map_images, spread
 from halfseen.errors import HalfseenError, SettingsError
 
 

@@ -6,7 +6,6 @@ and caches are not copied. A result is the same wherever its image was worked on
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +14,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from halfseen.compute.libraries import one_blas_thread
+from halfseen.compute.libraries import available_cores, one_blas_thread
 from halfseen.compute.tasks import in_order
 from halfseen.errors import SettingsError, install
 
@@ -28,13 +27,6 @@ Result = TypeVar("Result")
 # Finished results that wait for an earlier one, for each core: enough that a slow image does not
 # stop the others, few enough that memory does not grow with their number.
 _AHEAD = 4
-
-
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 _share = threading.local()

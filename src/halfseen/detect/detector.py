@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfseen.arrays import UInt8
-from halfseen.compute.ahead import compile_ahead
+from halfseen.compute.libraries import compile_ahead
 from halfseen.compute.map import free_cores, spread
 from halfseen.compute.memory import keep_freed_memory
 from halfseen.data.image import as_image, read_image

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
-from halfseen.compute.ahead import await_kernels
+from halfseen.compute.libraries import await_kernels
 from halfseen.detect.responses import Reached, Rule, find_level
 from halfseen.detect.view import MirrorBasis, Planes, Split
 from halfseen.detect.windows import find_outside, place_boxes

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from halfseen.arrays import Float64
-from halfseen.compute.map import available_cores, map_images
+from halfseen.compute.libraries import available_cores
+from halfseen.compute.map import map_images
 from halfseen.data.dataset import Dataset
 from halfseen.errors import HalfseenError, ImageError
 from halfseen.learn.estimate import Cost, estimate, level_sizes

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from halfseen.arrays import Bool, Float64, Int64
-from halfseen.compute.map import Workplace, available_cores
+from halfseen.compute.libraries import available_cores
+from halfseen.compute.map import Workplace
 from halfseen.data.dataset import Dataset
 from halfseen.detect.windows import place_boxes
 from halfseen.errors import TrainingError
