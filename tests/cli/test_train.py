@@ -131,6 +131,27 @@ def test_a_full_disk_is_one_line_that_says_how_to_go_on(
     assert "--resume" in line
 
 
+def test_of_two_trainings_of_one_file_at_once_the_second_is_refused(
+    folder: Path, tmp_path: Path, model_bytes: bytes, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Refused while the first is at work; that one goes on and leaves nothing behind."""
+    out, put, codes = tmp_path / "car.safetensors", checkpoint.Checkpoint.put, list[int]()
+
+    def again(*arguments: object) -> None:
+        if not codes:
+            codes.append(0)
+            codes.append(run(train_arguments(folder, out, "-q")))
+        put(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "put", again)
+    assert run(train_arguments(folder, out, "-q")) == 0
+    assert codes == [0, 2]
+    assert "another training is at work on it" in capsys.readouterr().err
+    assert out.read_bytes() == model_bytes
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_a_model_that_cannot_be_written_leaves_the_checkpoint(
     folder: Path, tmp_path: Path, model_bytes: bytes, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

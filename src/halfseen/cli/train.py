@@ -30,6 +30,7 @@ from halfseen.cli.options import (
     show_check,
 )
 from halfseen.cli.terminal import Report, complain
+from halfseen.data.files import fit_name, locked
 from halfseen.errors import ClusterError, HalfseenError, SettingsError, TrainingError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def command(
     unreadable = set(summary.unreadable)
     dataset = dataset[[i not in unreadable for i in range(len(dataset))]]
     try:
-        with report.compiling(), _view(settings, report, json) as on_progress:
+        with _alone(out), report.compiling(), _view(settings, report, json) as on_progress:
             model = train(
                 dataset, label, settings, cores=cores, cluster=cluster, on_progress=on_progress,
                 save_to=checkpoint, resume=resume,
@@ -121,6 +122,17 @@ def command(
         report.wrote(path)
     report.say(f"try it: halfseen detect {out} PICTURES -o found")
     return 0
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Refuse a second training of one file at once: both would renew the same checkpoint."""
+    lock = out.parent / fit_name(f".{out.name}", ".lock")
+    with locked(lock, f"{out}: another training is at work on it; give this one another file"):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def _check_place(out: Path, checkpoint: Path, resume: bool) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 from halfseen.collection.formats import FORMATS, shard_codec
 from halfseen.collection.photo import Photo
 from halfseen.collection.result import Record
-from halfseen.data.files import open_atomically, write_atomically
+from halfseen.data.files import locked, open_atomically, write_atomically
 from halfseen.errors import HalfseenError, SettingsError
 
 VERSION = 1
@@ -161,7 +161,8 @@ def open_journal(
     with ExitStack() as stack:
         try:
             (folder / "shards").mkdir(parents=True, exist_ok=True)
-            stack.enter_context(_locked(folder))
+            busy = f"{folder}: another run is at work there"
+            stack.enter_context(locked(folder / ".lock", busy))
             journal = Journal(folder, _begin(folder, request, photos))
             journal.recall()
         except OSError as error:
@@ -222,19 +223,3 @@ def _digest(path: Path) -> tuple[int, str]:
             digest.update(part)
             lines += part.count(b"\n")
     return lines, digest.hexdigest()
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Refuse a second run in the folder, which would do images twice. The lock ends with us."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on Windows
-        yield
-        return
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SettingsError(f"{folder}: another run is at work there") from None
-        yield

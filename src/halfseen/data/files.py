@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from halfseen.errors import AnnotationError
+from halfseen.errors import AnnotationError, SettingsError
 
 FilePath = str | os.PathLike[str]
 
@@ -120,3 +120,22 @@ def _with_digest(plain: str, name: str, most: int) -> str:
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     start = plain.encode("utf-8", "replace")[: most - len(digest) - 1].decode("utf-8", "ignore")
     return f"{start}-{digest}"
+
+
+@contextmanager
+def locked(path: Path, busy: str) -> Iterator[None]:
+    """Within it no other process holds this file's lock; SettingsError, `busy`, where one does.
+
+    The lock ends with the process, however that ends.
+    """
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows
+        yield
+        return
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SettingsError(busy) from None
+        yield
