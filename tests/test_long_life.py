@@ -115,3 +115,34 @@ def test_a_read_only_home_and_package_are_no_obstacle(tmp_path: Path) -> None:
     )
     place = tmp_path / f"halfseen-kernels-{os.getuid()}"
     assert run.stdout.splitlines() == [f"message {place}", "kept True"]
+
+
+def test_processes_that_compile_at_once_find_the_same(tmp_path: Path) -> None:
+    """Three at once, none of which finds compiled kernels, keep them in the same place."""
+    program = (
+        "import sys, numpy as np\n"
+        "from halfseen.data import rle\n"
+        "sys.stdin.read(1)\n"
+        "mask = np.arange(600).reshape(20, 30) % 7 > 3\n"
+        "runs = rle.encode(mask)\n"
+        "assert (rle.decode(runs) == mask).all()\n"
+        "print(runs['counts'], rle.read_runs(runs, None).box.tolist())\n"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):  # the second time, kernels are read
+        workers = [
+            subprocess.Popen(
+                [sys.executable, "-c", program], env=environment, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )
+            for _ in range(3)
+        ]  # fmt: skip
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write("g")
+            worker.stdin.flush()
+        said = {worker.communicate(timeout=300)[0] for worker in workers}
+        assert len(said) == 1
+        assert said.pop()
+        assert all(worker.returncode == 0 for worker in workers)
+    assert any(tmp_path.rglob("*.nbc"))
