@@ -497,7 +497,7 @@ def test_a_video_of_too_many_frames(tmp_path: Path) -> None:
     (tmp_path / "gt").mkdir()
     (tmp_path / "gt" / "gt.txt").write_text("1,1,1,1,5,5,1,1,1\n")
     (tmp_path / "seqinfo.ini").write_text("[Sequence]\nseqLength=900000\n")
-    with pytest.raises(AnnotationError, match="900000 frames exceed 100000"):
+    with pytest.raises(AnnotationError, match="900000 frames exceed 30000"):
         read_dataset(tmp_path)
     (tmp_path / "seqinfo.ini").write_text("nonsense")
     with pytest.raises(AnnotationError, match=r"seqinfo\.ini: expected a section"):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from halfseen.data.rle import decode, encode, mask_runs
 from halfseen.errors import AnnotationError, HalfseenError, SettingsError
 from halfseen.geometry import iou_matrix
-from halfseen.suppression import meanshift, suppress, suppress_boxes, suppress_masks
+from halfseen.suppression import meanshift, results, suppress, suppress_boxes, suppress_masks
 from halfseen.suppression.adapters import from_numpy, suppress_supervision
 from halfseen.suppression.results import suppress_file, suppress_results
 
@@ -546,6 +546,23 @@ def test_polygons_in_vast_pictures_take_no_picture(side: int) -> None:
         assert tracemalloc.get_traced_memory()[1] < 50e6
     finally:
         tracemalloc.stop()
+
+
+def test_masks_of_more_runs_than_memory_could_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one image, and in all of them together: each polygon of four corners spans 60 columns."""
+    outline = [[2, 1, 62, 1, 62, 90, 2, 90]]
+
+    def rows(images: int, each: int) -> list[dict[str, Any]]:
+        row = {"category_id": 1, "score": 0.5, "segmentation": outline}
+        return [{**row, "image_id": n} for n in range(images) for _ in range(each)]
+
+    monkeypatch.setattr(results, "MOST_RUNS", 300)
+    monkeypatch.setattr(results, "RUNS", 10)
+    assert len(results.suppress_results(rows(5, 1))) == 5
+    with pytest.raises(AnnotationError, match="image 0: its masks have more runs of pixels than"):
+        results.suppress_results(rows(1, 6))
+    with pytest.raises(AnnotationError, match=r"image 6: .* than 10 for each result"):
+        results.suppress_results(rows(7, 1))
 
 
 def test_long_names_of_classes_are_not_repeated() -> None:

@@ -39,7 +39,7 @@ class Limits:
     objects: int = 10_000
     label_chars: int = 256
     problems: int = 10_000
-    frames: int = 100_000
+    frames: int = 30_000
     xml_bytes: int = 8 * 2**20
     xml_depth: int = 32
     json_bytes: int = 512 * 2**20

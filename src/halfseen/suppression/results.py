@@ -17,6 +17,10 @@ from halfseen.suppression.others import suppress_boxes, suppress_masks
 FARTHEST = 1e9
 MOST = 100_000
 """Results of one image: more take longer than anybody would wait."""
+MOST_RUNS = 4_000_000
+"""Runs of the masks of one image, and of all images beyond RUNS for each result: each takes memory
+and time, and a polygon of four corners has one for each column that it spans."""
+RUNS = 1000
 Row = dict[str, Any]
 Progress = Callable[[int, int], None]
 """`progress(done, total)`, in images."""
@@ -59,6 +63,7 @@ def suppress_results(
     if masks:  # one method for all images, though some may have boxes alone
         settings = {"method": "covering", "overlap": 0.5, **settings}
     kept = []
+    runs = 0
     for done, (image, own) in enumerate(images.items()):
         if len(own) > MOST:
             raise AnnotationError(
@@ -66,7 +71,12 @@ def suppress_results(
                 "leave out those of low score"
             )
         try:
-            chosen = _suppress_image(own, settings)
+            own_masks = _Masks(own) if any(row.get("segmentation") for row in own) else None
+            chosen = _suppress_image(own, own_masks, settings)
+            if own_masks is not None:
+                runs += own_masks.runs - RUNS * len(own)
+            if runs > MOST_RUNS:
+                raise AnnotationError(_too_many(f"{RUNS:,} for each result"))
         except AnnotationError as error:
             raise AnnotationError(f"image {image}: {error}") from None
         for i, rank in zip(chosen.indices, chosen.rank, strict=True):
@@ -76,23 +86,40 @@ def suppress_results(
     return kept
 
 
-def _suppress_image(rows: list[Row], settings: dict[str, Any]) -> Interpretation:
+def _too_many(most: str) -> str:
+    return f"its masks have more runs of pixels than {most}; shrink them, or leave some out"
+
+
+def _suppress_image(
+    rows: list[Row], masks: _Masks | None, settings: dict[str, Any]
+) -> Interpretation:
     scores = [row["score"] for row in rows]
     labels = [row["category_id"] for row in rows]
-    if not any(row.get("segmentation") for row in rows):
+    if masks is None:
         boxes = [_corners(row["bbox"]) for row in rows]
         return suppress_boxes(boxes, scores, labels=labels, **settings)
-    return suppress_masks(_masks(rows), scores, labels=labels, **settings)
+    return suppress_masks(masks, scores, labels=labels, **settings)
 
 
-def _masks(rows: list[Row]) -> Iterator[Runs]:
-    size = _image_size(rows)
-    for number, row in enumerate(rows):
-        segmentation = row.get("segmentation") or _rectangle(_corners(row["bbox"]), size)
-        try:
-            yield read_runs(segmentation, size)
-        except AnnotationError as error:
-            raise AnnotationError(f"mask {number}: {error}") from None
+class _Masks:
+    """The masks of an image's results, one after another, and how many runs they had so far."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows = rows
+        self.runs = 0
+
+    def __iter__(self) -> Iterator[Runs]:
+        size = _image_size(self.rows)
+        for number, row in enumerate(self.rows):
+            segmentation = row.get("segmentation") or _rectangle(_corners(row["bbox"]), size)
+            try:
+                mask = read_runs(segmentation, size)
+            except AnnotationError as error:
+                raise AnnotationError(f"mask {number}: {error}") from None
+            self.runs += len(mask.first)
+            if self.runs > MOST_RUNS:
+                raise AnnotationError(_too_many(f"{MOST_RUNS:,}"))
+            yield mask
 
 
 def _rectangle(box: list[float], size: tuple[int, int]) -> list[list[float]]:
