@@ -81,13 +81,18 @@ def solve_grids(
         low[side] = np.uint64(step[side] & 63)
         high[side] = all_low - low[side]
     padded, contrast = len(hidden) > 0, len(horizontal) > 0
+    plain = np.zeros((4, words), np.uint64)  # `room` of a window with all of its edges alike
+    known = False
 
     for n in range(count):
         total = 0.0
+        alike = not contrast and alpha > 0.0
         for r in range(rows):
             for c in range(cols):
                 block = (r + 1) * stride + c
                 right = down = value = 0.0
+                if padded and hidden[n, r, c]:
+                    alike = False
                 if not (padded and hidden[n, r, c]):
                     value = responses[n, r, c] - u[n]
                     if c + 1 < cols and not (padded and hidden[n, r, c + 1]):
@@ -102,7 +107,7 @@ def solve_grids(
         for w in range(first, last):
             above = below = none
             for side in range(4):
-                room[side, w] = none
+                room[side, w] = plain[side, w] if alike else none
             for k in range(min(64, frame - 64 * (w - first))):
                 block = 64 * (w - first) + k
                 value = -gain[block] if from_hidden else gain[block]
@@ -110,9 +115,17 @@ def solve_grids(
                 bit = one << np.uint64(k)
                 above |= bit if value > 0.0 else none
                 below |= bit if value < 0.0 else none
-                for side in range(4):
-                    room[side, w] |= bit if capacity[side, block] > 0.0 else none
+            if not (alike and known):
+                for k in range(min(64, frame - 64 * (w - first))):
+                    block = 64 * (w - first) + k
+                    bit = one << np.uint64(k)
+                    for side in range(4):
+                        room[side, w] |= bit if capacity[side, block] > 0.0 else none
+                if alike:
+                    for side in range(4):
+                        plain[side, w] = room[side, w]
             excess[w], deficit[w], trapped[w] = above, below, none
+        known |= alike
 
         while True:
             for w in range(first, last):
