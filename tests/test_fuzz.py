@@ -24,6 +24,7 @@ SLOW = {"train", "citypersons_mat"}  # which train, or start a process
 HOSTILE = {
     "bomb.xml", "outside.xml", "deep.xml", "deep.json", "nan.json", "huge-number.json",
     "negative-size.json", "huge.png", "bomb.npz", "inspect",
+    "other-schema.parquet",
 }  # fmt: skip
 
 

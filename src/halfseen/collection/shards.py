@@ -82,6 +82,8 @@ def _without_empty(row: Record) -> Record:
     """Return a row without empty fields, in its detections too."""
     known = {name: value for name, value in row.items() if value is not None}
     for name in known.keys() & {"detections", "suppressed"}:
+        if not isinstance(known[name], list) or not all(isinstance(f, dict) for f in known[name]):
+            raise HalfseenError(f"not a shard: {name} are not rows of fields")
         known[name] = [
             {field: value for field, value in found.items() if value is not None or field == "by"}
             for found in known[name]
