@@ -36,3 +36,12 @@ def test_strong_is_by_probability_where_it_is_known() -> None:
     assert known.strong().tolist() == [False, True, False, True]
     assert known.strong(0.1).tolist() == [True, True, False, True]
     assert known.strong(-np.inf).all()
+
+
+@pytest.mark.parametrize("name", ["score", "label", "component", "full", "model"])
+def test_columns_of_another_shape_are_refused_at_once(name: str) -> None:
+    found = make_found([[0, 0, 9, 9]] * 2, [0.3, -0.1], size=SIZE)
+    wrong = getattr(found, name)[:, None]
+    expected = rf"Detections: {name} must have shape \(2, ?4?\), found \(2, 1"
+    with pytest.raises(ValueError, match=expected):
+        replace(found, **{name: wrong})

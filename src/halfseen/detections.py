@@ -76,9 +76,13 @@ class Detections:
         for name, values in (columns | dict(self.extra)).items():
             if values is not None and len(values) != count:
                 raise ValueError(f"Detections: {name} has {len(values)} rows, score has {count}")
-        for name in ("window", "full", "visible"):
-            if getattr(self, name).shape != (count, 4):
-                raise ValueError(f"Detections: {name} must have shape ({count}, 4)")
+        for name in _COLUMNS:
+            shape = (count, 4) if name in ("window", "full", "visible") else (count,)
+            if np.shape(getattr(self, name)) != shape:
+                raise ValueError(
+                    f"Detections: {name} must have shape {shape}, "
+                    f"found {np.shape(getattr(self, name))}"
+                )
         object.__setattr__(self, "blocks", tuple(map(_as_grid, self.blocks)))
 
     @classmethod
