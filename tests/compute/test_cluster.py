@@ -38,6 +38,7 @@ from tests.builders import (
 )
 
 IMAGES = 500
+ROOT = Path(__file__).parents[2]
 
 
 class Cluster:
@@ -55,6 +56,7 @@ class Cluster:
         command = [sys.executable, "-m", "dask", what, "--scheduler-file", str(self.file)]
         return subprocess.Popen(
             [*command, "--no-dashboard", *more],
+            cwd=ROOT,  # where the processes find these tests
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import io
 import json
-import os
 import zlib
 from dataclasses import replace
 from functools import lru_cache
@@ -72,9 +71,9 @@ class Commands(Readers):
     def _run(self, *words: str | Path) -> None:
         """Run a command in the folder; AnnotationError where it ends with a code, as it should."""
         said = io.StringIO()
-        os.chdir(self.folder)
         quick = mock.patch.object(cli, "app", _app())
-        with quick, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        quiet = contextlib.redirect_stdout(said), contextlib.redirect_stderr(said)
+        with contextlib.chdir(self.folder), quick, quiet[0], quiet[1]:
             code = cli.run([str(word) for word in words])
         assert cli.ADVICE not in said.getvalue(), said.getvalue()[:5000]
         if code:
