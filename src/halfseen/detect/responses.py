@@ -20,8 +20,9 @@ from halfseen.detect.view import Split
 
 # As many floats as the widest vectors hold.
 LANES = 16
-# Responses that are held at once: few enough for the caches, but some rows at the least.
-HELD_BYTES, LEAST_ROWS = 1 << 20, 4
+# Responses that are held at once: few enough for the caches, so many that threads seldom wait for
+# the interpreter, and some rows at the least.
+HELD_BYTES, LEAST_ROWS = 2 << 20, 4
 
 
 class Rule(NamedTuple):
