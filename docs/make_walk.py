@@ -4,8 +4,9 @@
     python docs/make_walk.py --check    # says whether it is stale; changes nothing
 
 The walk is that of `halfseen detect car.fhog photo.jpg` on a drawn scene: every module of which a
-function is called, in the order of the first call, and the modules that call it. Calls of compiled
-kernels count as well; those that kernels make among themselves are read from their source.
+function is called, in the order of the first call, and the modules that call it. What
+`compute/map` runs is called by the module that handed it over. Calls of compiled kernels count as
+well; those that kernels make among themselves are read from their source.
 """
 
 from __future__ import annotations
@@ -29,6 +30,13 @@ PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- walk: python docs/make_walk.py -->\n", "<!-- end of walk -->\n"
 COMMAND = "import sys; from halfseen import cli; sys.exit(cli.run(sys.argv[1:]))"
 PACKAGE = str(ROOT / "src" / "halfseen") + "/"
+MAP = "compute/map"
+# What everybody reads or asks, so that it is no stage: classes, the image, and `map` itself.
+VALUES = {
+    "geometry", "detections", "model/mixture", "model/mask_head", "suppression/candidates",
+    "detect/view", MAP,
+}  # fmt: skip
+MOST_MODULES, MOST_CALLERS = 40, 2
 
 
 class Walk:
@@ -49,7 +57,7 @@ class Walk:
         """For sys.setprofile: a call of a function, not the body of a module or class."""
         if event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
             module = name_module(frame.f_code)
-            caller = calling_module(frame.f_back) if module else ""
+            caller = calling_module(frame.f_back, module) if module else ""
             if caller:
                 self.enter(module, frame.f_code.co_name, caller)
 
@@ -74,7 +82,8 @@ class Walk:
         compiled = Dispatcher.__call__
 
         def call(kernel: Any, *args: Any, **named: Any) -> Any:
-            self.enter_kernel(kernel, calling_module(sys._getframe(1)))
+            module = name_module(kernel.py_func.__code__)
+            self.enter_kernel(kernel, calling_module(sys._getframe(1), module))
             return compiled(kernel, *args, **named)
 
         with mock.patch.object(Dispatcher, "__call__", call):
@@ -94,11 +103,12 @@ def name_module(code: CodeType) -> str:
     return code.co_filename.removeprefix(PACKAGE).removesuffix(".py").removesuffix("/__init__")
 
 
-def calling_module(frame: FrameType | None) -> str:
+def calling_module(frame: FrameType | None, called: str) -> str:
     """The nearest module of halfseen among the callers; nothing while it is being imported."""
     while frame is not None:
         module = name_module(frame.f_code)
-        if module:
+        handed_over = module == MAP and not called.startswith("compute/")
+        if module and not handed_over:
             return module if frame.f_code.co_flags & inspect.CO_OPTIMIZED else ""
         frame = frame.f_back
     return "shell"
@@ -121,13 +131,30 @@ def follow() -> Walk:
             code = cli.run(words)
     if code:
         raise SystemExit(f"halfseen {' '.join(words)}: exit code {code}")
+    check(walk)
     return walk
+
+
+def check(walk: Walk) -> None:
+    """Fail where the walk has become too long, or a stage is entered from all sides."""
+    if len(walk.entered) > MOST_MODULES:
+        raise SystemExit(f"{len(walk.entered)} modules, expected at most {MOST_MODULES}")
+    for module, callers in walk.entered.items():
+        if module not in VALUES and len(callers) > MOST_CALLERS:
+            raise SystemExit(
+                f"{module} is entered from {', '.join(callers)}: expected at most {MOST_CALLERS}"
+            )
 
 
 def as_table(walk: Walk) -> str:
     """The walk as a table of Markdown."""
-    lines = [f"{len(walk.entered)} modules.", "", "| | module | first call | called from |"]
-    lines.append("|---|---|---|---|")
+    values = ", ".join(f"`{module}`" for module in walk.entered if module in VALUES)
+    lines = [
+        f"{len(walk.entered)} modules, of which no stage is entered from more than two others.",
+        f"Not stages, but what all of them read or ask, are {values}.",
+        "",
+    ]
+    lines += ["| | module | first call | called from |", "|---|---|---|---|"]
     for number, (module, callers) in enumerate(walk.entered.items(), start=1):
         names = ", ".join(f"`{caller}`" for caller in callers)
         lines.append(f"| {number} | `{module}` | `{walk.first[module]}` | {names} |")
@@ -137,7 +164,7 @@ def as_table(walk: Walk) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only say whether the page is stale")
-    check = parser.parse_args().check
+    only_check = parser.parse_args().check
     text = PAGE.read_text()
     before, _, rest = text.partition(BEGIN)
     _, mark, after = rest.partition(END)
@@ -146,7 +173,7 @@ def main() -> None:
     renewed = before + BEGIN + as_table(follow()) + END + after
     if renewed == text:
         print(f"{PAGE}: the walk is up to date")
-    elif check:
+    elif only_check:
         raise SystemExit(f"{PAGE}: the walk is stale; run `python docs/make_walk.py`")
     else:
         PAGE.write_text(renewed)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from halfseen.compute import libraries
+from halfseen.compute import map as compute_map
 
 LOOK = """
 import json, sys
 import halfseen as hs
-from halfseen.compute import libraries
+from halfseen.compute import map as compute_map
 from numba.core import event
 
 compiled = []
@@ -25,11 +25,11 @@ class Listener(event.Listener):
     def on_end(self, event):
         pass
 
-libraries.available_cores = lambda: 2
+compute_map.available_cores = lambda: 2
 scene = hs.render_scenes(1, seed=1).image(0)
 with event.install_listener("numba:compile", Listener()):
     found = hs.Detector("car.fast", cores=1).detect(scene)
-started = libraries._process is not None
+started = compute_map._process is not None
 print(json.dumps([len(found), compiled, started]))
 """
 
@@ -53,15 +53,15 @@ def test_a_second_process_compiles_what_comes_late(tmp_path: Path) -> None:
 
 
 def test_without_a_second_process_nothing_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libraries, "_process", None)
+    monkeypatch.setattr(compute_map, "_process", None)
     monkeypatch.setattr(subprocess, "Popen", refuse)
-    monkeypatch.setattr(libraries, "available_cores", lambda: 2)
-    libraries._start(["halfseen.visibility.infer"])
-    assert libraries._process is None
-    libraries.await_kernels()
-    monkeypatch.setattr(libraries, "available_cores", lambda: 1)
+    monkeypatch.setattr(compute_map, "available_cores", lambda: 2)
+    compute_map._start(["halfseen.visibility.infer"])
+    assert compute_map._process is None
+    compute_map.await_kernels()
+    monkeypatch.setattr(compute_map, "available_cores", lambda: 1)
     monkeypatch.setattr(subprocess, "Popen", pytest.fail)
-    libraries._start(["halfseen.visibility.infer"])
+    compute_map._start(["halfseen.visibility.infer"])
 
 
 def refuse(*arguments: object, **settings: object) -> None:

@@ -10,23 +10,17 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import subprocess
-
     from threadpoolctl import ThreadpoolController
 
-_PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[1]
 _own_folder: Path | None = None
-# Another process compiles ahead: numba compiles in one thread, whatever the cores. If it hangs, it
-# is left alone after so many seconds.
-PATIENCE = 60.0
-_process: subprocess.Popen[bytes] | None = None
 
 
 def find_cache() -> Path | None:
@@ -37,7 +31,7 @@ def find_cache() -> Path | None:
     """
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    defaults = [_PACKAGE / "__pycache__", user / "numba"]
+    defaults = [PACKAGE / "__pycache__", user / "numba"]
     if any(map(_takes_files, [*defaults, Path(chosen)] if chosen else defaults)):
         return None
     global _own_folder
@@ -48,7 +42,7 @@ def find_cache() -> Path | None:
     return place
 
 
-def drop_stale_kernels(package: Path = _PACKAGE) -> None:
+def drop_stale_kernels(package: Path = PACKAGE) -> None:
     """Delete compiled kernels that are older than their source, as an upgrade leaves them.
 
     numba would compile these anew, but it first loads them whole; where a class that they take has
@@ -142,46 +136,3 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-@contextmanager
-def compile_ahead(modules: Sequence[str]) -> Iterator[None]:
-    """In this block: if a kernel gets compiled, let a process run `compile_kernels` of the modules.
-
-    What it leaves in the cache, this process then only loads, so that a first run waits half. Once:
-    a process that has begun to compile needs it only then. Where none can be started, all is
-    compiled here.
-    """
-    if _process is not None:
-        yield
-        return
-    with on_compile(lambda _: _start(modules)):
-        yield
-
-
-def await_kernels() -> None:
-    """Wait for the process that compiles ahead, where there is one."""
-    if _process is not None:
-        from subprocess import TimeoutExpired
-
-        with suppress(TimeoutExpired):
-            _process.wait(PATIENCE)
-
-
-def _start(modules: Sequence[str]) -> None:
-    import multiprocessing
-    import subprocess
-
-    global _process
-    alone = available_cores() == 1 or multiprocessing.parent_process() is not None
-    if alone or _process is not None or not os.path.basename(sys.executable).startswith("python"):
-        return
-    words = f"import sys; sys.path.insert(0, {str(_PACKAGE.parent)!r})\n"
-    words += "".join(f"import {name}; {name}.compile_kernels()\n" for name in modules)
-    with suppress(OSError):
-        _process = subprocess.Popen(
-            [sys.executable, "-c", words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )

@@ -6,29 +6,36 @@ and caches are not copied. A result is the same wherever its image was worked on
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from halfseen.compute.libraries import available_cores, one_blas_thread
+from halfseen.compute.libraries import PACKAGE, available_cores, on_compile, one_blas_thread
 from halfseen.compute.tasks import in_order
 from halfseen.errors import SettingsError, install
 
 if TYPE_CHECKING:
+    import subprocess
+
     from distributed import Client
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 
 # Finished results that wait for an earlier one, for each core: enough that a slow image does not
 # stop the others, few enough that memory does not grow with their number.
 _AHEAD = 4
-
-
+# Another process compiles ahead: numba compiles in one thread, whatever the cores. If it hangs, it
+# is left alone after so many seconds.
+PATIENCE = 60.0
+_process: subprocess.Popen[bytes] | None = None
 _share = threading.local()
 
 
@@ -90,20 +97,63 @@ def map_images(
 
 
 @contextmanager
-def spread(
-    cores: int,
-) -> Iterator[Callable[[Callable[[Item], Result], Iterable[Item]], list[Result]]]:
+def spread(cores: int, kernels: Sequence[str] = ()) -> Iterator[Map]:
     """Provide a `map` for the parts of one image's work over cores; 1 works in this thread.
 
     Parts must not depend on the thread they run on. BLAS uses one thread for each call. The
     calling thread takes parts too: the memory that it has used before is at hand.
+
+    kernels  modules to `compile_ahead`
     """
-    with one_blas_thread():
+    with compile_ahead(kernels), one_blas_thread():
         if cores == 1:
             yield lambda function, items: list(map(function, items))
             return
         with ThreadPoolExecutor(cores - 1, thread_name_prefix="halfseen") as pool:
             yield partial(_share_out, pool, cores - 1)
+
+
+@contextmanager
+def compile_ahead(modules: Sequence[str]) -> Iterator[None]:
+    """In this block: if a kernel gets compiled, let a process run `compile_kernels` of the modules.
+
+    What it leaves in the cache, this process then only loads, so that a first run waits half. Once:
+    a process that has begun to compile needs it only then. Where none can be started, all is
+    compiled here.
+    """
+    if _process is not None or not modules:
+        yield
+        return
+    with on_compile(lambda _: _start(modules)):
+        yield
+
+
+def await_kernels() -> None:
+    """Wait for the process that compiles ahead, where there is one."""
+    if _process is not None:
+        from subprocess import TimeoutExpired
+
+        with suppress(TimeoutExpired):
+            _process.wait(PATIENCE)
+
+
+def _start(modules: Sequence[str]) -> None:
+    import multiprocessing
+    import subprocess
+
+    global _process
+    alone = available_cores() == 1 or multiprocessing.parent_process() is not None
+    if alone or _process is not None or not os.path.basename(sys.executable).startswith("python"):
+        return
+    words = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n"
+    words += "".join(f"import {name}; {name}.compile_kernels()\n" for name in modules)
+    with suppress(OSError):
+        _process = subprocess.Popen(
+            [sys.executable, "-c", words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
 
 def _share_out(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfseen.arrays import UInt8
-from halfseen.compute.libraries import compile_ahead
-from halfseen.compute.map import free_cores, spread
+from halfseen.compute.map import Map
 from halfseen.compute.memory import keep_freed_memory
 from halfseen.data.image import as_image, read_image
 from halfseen.detect.search import ModelSearch, as_detections
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from PIL import Image as Pillow
 
 Image: TypeAlias = "UInt8 | str | PathLike[str] | Pillow.Image"
-Map = Callable[[Callable[[int], Any], Iterable[int]], list[Any]]
 
 SEARCHED = -1.0
 """Suppression sees every candidate from this score on, whatever is reported: a detection is the
@@ -94,9 +92,7 @@ class PaperDetector:
     def view(self, image: Image) -> View:
         """An image as this detector sees it; its features are made once, for all that follows."""
         pixels = read_image(image) if isinstance(image, (str, PathLike)) else as_image(image)
-        cores = min(self.cores or free_cores(), len(self.models))
-        with compile_ahead(self.kernels):
-            return View(pixels, self.groups, cores)
+        return View(pixels, self.groups, self.cores, self.kernels)
 
     def search(self, view: View, threshold: float = -1.0, most: int | None = None) -> Detections:
         """Every window that reaches the threshold, best first, before suppression (Eqns 1 to 4).
@@ -173,9 +169,9 @@ class PaperDetector:
 
     def _search(self, view: View, threshold: float, most: int | None = None) -> Detections:
         parts = [Detections.empty(view.size) for _ in self.models]
-        with compile_ahead(self.kernels), spread(view.cores) as each:
+        with view.spread() as each:
             for levels in view.levels:
-                for m, found in _search_levels(levels, view.size, threshold, most, each).items():
+                for m, found in _search_levels(view, levels, threshold, most, each).items():
                     parts[m] = found
         return Detections.concatenate(parts).sorted() if len(parts) > 1 else parts[0]
 
@@ -190,7 +186,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def _search_levels(
-    levels: Levels, size: tuple[int, int], threshold: float, most: int | None, each: Map
+    view: View, levels: Levels, threshold: float, most: int | None, each: Map
 ) -> dict[int, Detections]:
     """The detections of each model of a group, which share these levels."""
     group = levels.group
@@ -213,8 +209,9 @@ def _search_levels(
         if batch.stop < len(levels.plans):
             return None
         # With the last levels in one go, so that threads wait for each other least.
+        view.await_kernels()
         windows = searches[m].windows()
-        found = as_detections(group.models[m], m, windows, levels.scales[wanted[m]], size)
+        found = as_detections(group.models[m], m, windows, levels.scales[wanted[m]], view.size)
         return found if most is None else found[:most]
 
     result: list[Detections] = []

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
-from halfseen.compute.libraries import await_kernels
 from halfseen.detect.responses import Reached, Rule, find_level
 from halfseen.detect.view import MirrorBasis, Planes, Split
 from halfseen.detect.windows import find_outside, place_boxes
@@ -149,7 +148,6 @@ class Search:
         """Solve the waiting windows, and keep those that reach the threshold."""
         if not self._waiting:
             return
-        await_kernels()
         found, sums, blocks = (np.concatenate(part) for part in zip(*self._waiting, strict=True))
         self._waiting.clear()
         self._bytes = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.arrays import Float32, Float64, Int64, UInt8
+from halfseen.compute.map import Map, await_kernels, free_cores, spread
 from halfseen.detections import Detections
 from halfseen.errors import ModelError
 from halfseen.features.descriptor import Descriptor, describe
@@ -248,13 +250,22 @@ class View:
 
     pixels      (height, width, 3) uint8
     levels      one `Levels` for each group of models that share features
-    cores       among how many the work on it is shared out
+    cores       among how many the work on it is shared out; None for those that are free
+    kernels     modules whose kernels are compiled ahead, where none is compiled yet
     candidates  what the last search of it found, and
     searched    the lowest score that was searched for; infinite before
     """
 
-    def __init__(self, pixels: UInt8, groups: Sequence[FeatureGroup], cores: int) -> None:
-        self.pixels, self.cores = pixels, cores
+    def __init__(
+        self,
+        pixels: UInt8,
+        groups: Sequence[FeatureGroup],
+        cores: int | None,
+        kernels: Sequence[str] = (),
+    ) -> None:
+        self.pixels, self.kernels = pixels, kernels
+        # One model needs one.
+        self.cores = min(cores or free_cores(), sum(len(group.models) for group in groups))
         self.levels = [Levels(pixels, group) for group in groups]
         self.candidates = Detections.empty(self.size)
         self.searched = float("inf")
@@ -263,6 +274,14 @@ class View:
     def size(self) -> tuple[int, int]:
         """(height, width) of the image."""
         return self.pixels.shape[0], self.pixels.shape[1]
+
+    def spread(self) -> AbstractContextManager[Map]:
+        """Provide a `map` that shares out parts of the work on this image over its cores."""
+        return spread(self.cores, self.kernels)
+
+    def await_kernels(self) -> None:
+        """Wait for the kernels that are compiled ahead, where any are."""
+        await_kernels()
 
     def levels_of(self, m: int) -> Levels:
         """The levels that model m shares."""

@@ -12,21 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfseen.arrays import Bool, Float32, Int64, UInt8
-from halfseen.compute.map import spread
 from halfseen.detect.view import Levels, View
 from halfseen.detections import Block, Detections, parts_alike
 from halfseen.geometry import Boxes
 from halfseen.model.mask_head import FigureSettings
 from halfseen.model.mixture import Mixture
 from halfseen.refine.hidden import nearest_levels
-from halfseen.refine.kernels import (
-    block_colours,
-    colour_evidence,
-    contrast_edges,
-    lab,
-    place_blocks,
-)
-from halfseen.visibility.infer import best_flags
+from halfseen.refine.kernels import block_colours, colour_evidence, cut, lab, place_blocks
 
 # Larger than what four neighbours can say for a block.
 NEVER = 100.0
@@ -61,7 +53,7 @@ class FigureGround:
                 for n, grid in zip(some, ground, strict=True):
                     blocks[n] = np.where(grid, np.uint8(Block.GROUND), found.blocks[n])
 
-        with spread(view.cores) as each:
+        with view.spread() as each:
             each(tell, parts_alike(found, np.array(headed, np.int64), view.cores))
         return replace(found, blocks=tuple(blocks))
 
@@ -206,7 +198,6 @@ def cut_figures(
     """
     ring = settings.ring
     inner = np.s_[:, ring:-ring, ring:-ring]
-    edges = contrast_edges(around.colours, settings.contrast)
     hidden = np.zeros_like(around.box)
     hidden[inner] = ~visible
     neither = ~around.known | (hidden & around.box)
@@ -225,6 +216,6 @@ def cut_figures(
         settings.unseen,
     )
     unary += np.where(around.box, prior, -NEVER)
-    grids = best_flags(unary, settings.alpha, neither, edges)
+    grids = cut(unary, neither, around.colours, settings.contrast, settings.alpha)
     enough = grids.sum((1, 2)) > settings.least * inside.sum((1, 2))
     return Figures(grids[inner], enough & around.ground.any((1, 2)))

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.arrays import Bool, Float32, Int64, UInt8
-from halfseen.compute.map import spread
 from halfseen.detect.view import Levels, View
 from halfseen.detect.windows import find_outside
 from halfseen.detections import Detections, as_blocks, parts_alike
@@ -18,13 +17,7 @@ from halfseen.errors import SettingsError
 from halfseen.model.mask_head import MaskHead
 from halfseen.model.mixture import Mixture
 from halfseen.refine.grouping import group
-from halfseen.refine.kernels import (
-    block_colours,
-    contrast_edges,
-    hidden_logits,
-    lab,
-)
-from halfseen.visibility.infer import best_flags
+from halfseen.refine.kernels import block_colours, cut, hidden_logits, lab
 
 # Windows that are worked on at once, so that many candidates do not fill the memory.
 CHUNK = 1024
@@ -51,7 +44,7 @@ class HiddenBlocks:
                 for n, grid in zip(some, grids, strict=True):
                     blocks[n] = grid
 
-        with spread(view.cores) as each:
+        with view.spread() as each:
             for levels in view.levels:
                 rows = self._rows(found, levels)
                 if not len(rows):
@@ -208,7 +201,4 @@ def cut_hidden(
     colours = (
         upper[:, :, ::2] + upper[:, :, 1::2] + lower[:, :, ::2] + lower[:, :, 1::2]
     ) * np.float32(0.25)
-    weight = np.asarray(alpha, np.float32).reshape(-1, 1, 1)
-    across, down = (weight * edges for edges in contrast_edges(colours, contrast))
-    unary = -np.where(outside, np.float32(0), logits)
-    return best_flags(unary, 1.0, outside, (across, down))
+    return cut(-np.where(outside, np.float32(0), logits), outside, colours, contrast, alpha)

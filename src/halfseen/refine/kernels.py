@@ -1,9 +1,14 @@
-"""Compiled loops of the stages: logits, responses and colours of the blocks of windows."""
+"""Compiled loops of the stages: logits, responses and colours of the blocks of windows.
+
+And `cut`, the one way in which stages ask for a minimum cut.
+"""
 
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike
 
 from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
+from halfseen.visibility.infer import best_flags
 
 # Pixels looked at along each side of a block, or a quarter of one, for its mean colour; even, as a
 # sample in the middle could lie between two pixels.
@@ -216,6 +221,20 @@ def colour_evidence(
             there = max(near, np.float32(0)) / max(total, np.float32(1e-6))
             out[n, i, j] = np.log((there + unseen) / (here + unseen))
     return out
+
+
+def cut(unary: Float32, out: Bool, colours: Float32, contrast: float, alpha: ArrayLike) -> Bool:
+    """(N, rows, cols) True where a block belongs to what `unary` speaks for: the exact optimum.
+
+    unary     (N, rows, cols): above 0 where a block by itself belongs to it
+    out       (N, rows, cols) blocks that take no part: False in the result
+    colours   (N, rows, cols, 3) in Lab: neighbours of like colours are hard to part
+    contrast  how hard: see `contrast_edges`
+    alpha     the Ising weight, (N,) or one for all
+    """
+    weight = np.asarray(alpha, np.float32).reshape(-1, 1, 1)
+    across, down = contrast_edges(colours, contrast)
+    return best_flags(unary, out, (weight * across, weight * down))
 
 
 @njit(cache=True, nogil=True)

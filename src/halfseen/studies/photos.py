@@ -22,8 +22,8 @@ from halfseen.detect.detector import SEARCHED
 from halfseen.detections import Detections
 from halfseen.errors import HalfseenError, ImageError, SettingsError
 from halfseen.refine.detector import Detector
+from halfseen.suppression.candidates import Interpretation
 from halfseen.suppression.classes import one_class
-from halfseen.suppression.method import Interpretation
 
 # Bytes for each pixel of the largest level that is searched, without and with mask heads; for each
 # pixel of the photograph that is drawn on; and for each photograph, measured on noise.

@@ -29,8 +29,8 @@ from halfseen.arrays import Float64, Int64
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.settings import check_choice, choice, number
-from halfseen.suppression.candidates import Candidates
-from halfseen.suppression.method import Interpretation, Method
+from halfseen.suppression.candidates import Candidates, Interpretation
+from halfseen.suppression.method import Method
 from halfseen.suppression.scene import blocks_of
 from halfseen.suppression.scores import as_logit, as_probability
 
@@ -143,7 +143,7 @@ class Covering(Method):
             drop = most > self.overlap
             excluder[own[drop]] = chosen[who[drop]]
             overlap[own[drop]] = most[drop]
-        result = self.interpret(candidates, np.concatenate(kept), rank, excluder, overlap)
+        result = candidates.interpret(self, np.concatenate(kept), rank, excluder, overlap)
         return replace(result, energy=energy, bound=bound, optimal=optimal)
 
     def _solve(self, candidates: Candidates, own: Int64) -> tuple[Shapes, Solution, Int64, Float64]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from halfseen.arrays import Int64
 from halfseen.settings import choice, number
-from halfseen.suppression.candidates import MEASURES, Candidates
-from halfseen.suppression.method import Interpretation, Method
+from halfseen.suppression.candidates import MEASURES, Candidates, Interpretation
+from halfseen.suppression.method import Method
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Greedy(Method):
                 shapes, own, measure, self.overlap
             )
             kept.append(chosen)
-        return self.interpret(candidates, np.concatenate(kept), candidates.score, excluder, overlap)
+        return candidates.interpret(self, np.concatenate(kept), candidates.score, excluder, overlap)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.geometry import Boxes
 from halfseen.settings import number
-from halfseen.suppression.candidates import Candidates
-from halfseen.suppression.method import Interpretation, Method
+from halfseen.suppression.candidates import Candidates, Interpretation
+from halfseen.suppression.method import Method
 
 STEPS = 100
 MOST = 2e8
@@ -91,7 +91,7 @@ class MeanShift(Method):
                 overlap[own[i]] = np.exp(-(((points[i] - points[k]) / deviation[k]) ** 2).sum() / 2)
             kept.append(own[leader])
             rank[own[leader]] = self.threshold + density[leader]
-        return self.interpret(candidates, np.concatenate(kept), rank, excluder, overlap)
+        return candidates.interpret(self, np.concatenate(kept), rank, excluder, overlap)
 
     def _points(self, full: Boxes) -> tuple[Float64, Float64]:
         """(N, 3) centre and log scale, and their standard deviations."""

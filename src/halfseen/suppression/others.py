@@ -13,9 +13,9 @@ from halfseen.arrays import Float64, Int64
 from halfseen.errors import SettingsError
 from halfseen.geometry import Boxes
 from halfseen.settings import check_choice, check_number
-from halfseen.suppression.candidates import Candidates, Shapes, of_boxes
+from halfseen.suppression.candidates import EMPTY, Candidates, Interpretation, Shapes, of_boxes
 from halfseen.suppression.mask_shapes import shapes_of_grids, shapes_of_masks
-from halfseen.suppression.method import EMPTY, METHODS, Interpretation, Method
+from halfseen.suppression.method import METHODS, Method
 from halfseen.suppression.scores import LOWEST, SCALES, as_logit, as_probability, check_scores
 
 FARTHEST = 1e12

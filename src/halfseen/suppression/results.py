@@ -10,7 +10,7 @@ from halfseen.data.coco import read_results, write_results
 from halfseen.data.files import FilePath
 from halfseen.data.rle import Runs, read_runs
 from halfseen.errors import AnnotationError
-from halfseen.suppression.method import Interpretation
+from halfseen.suppression.candidates import Interpretation
 from halfseen.suppression.others import suppress_boxes, suppress_masks
 
 # Pixels from the corner beyond which nothing of an image can lie.

@@ -8,8 +8,8 @@ import numpy as np
 
 from halfseen.arrays import Float64
 from halfseen.settings import choice, number
-from halfseen.suppression.candidates import MEASURES, Candidates
-from halfseen.suppression.method import Interpretation, Method
+from halfseen.suppression.candidates import MEASURES, Candidates, Interpretation
+from halfseen.suppression.method import Method
 
 
 @dataclass(frozen=True)
@@ -65,5 +65,5 @@ class Soft(Method):
                 overlap[remaining[worst]] = shared[worst]
                 remaining = remaining[rest[remaining] > self.least]
         chosen = np.array(kept, dtype=np.int64)
-        result = self.interpret(candidates, chosen, rest, excluder, overlap)
+        result = candidates.interpret(self, chosen, rest, excluder, overlap)
         return replace(result, rank=rest[result.indices] + self.threshold)

@@ -85,13 +85,13 @@ def trusted(grids: Float32, u: float, alpha: float, hidden: Bool) -> Problem:
     return Problem(grids, np.full(len(grids), u), alpha, hidden, none[:, :, 1:], none[:, 1:])
 
 
-def best_flags(unary: Float32, alpha: float, hidden: Bool, edges: tuple[Float32, Float32]) -> Bool:
-    """The flags of `infer_visibility` with u = 0, for parts that need no check, with contrast."""
+def best_flags(unary: Float32, hidden: Bool, edges: tuple[Float32, Float32]) -> Bool:
+    """The flags of `infer_visibility` with u = 0 and alpha = 1, for parts that need no check."""
     whole = np.ascontiguousarray
     none = np.zeros(len(unary))
     across, down = edges
     scores, flags = solve(
-        Problem(whole(unary), none, alpha, whole(hidden), whole(across), whole(down))
+        Problem(whole(unary), none, 1.0, whole(hidden), whole(across), whole(down))
     )
     _require_finite(scores)
     return flags
