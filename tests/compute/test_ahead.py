@@ -47,7 +47,7 @@ def test_a_second_process_compiles_what_comes_late(tmp_path: Path) -> None:
     count, compiled, started = look(tmp_path)
     assert started
     assert count > 0
-    assert {"resample", "bound_rows"} <= set(compiled)
+    assert {"resample", "find_rows"} <= set(compiled)
     assert not {"chain_bounds", "solve_grids", "_first_boxes"} & set(compiled)
     assert look(tmp_path) == (count, [], False)
 

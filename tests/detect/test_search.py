@@ -12,7 +12,8 @@ from halfseen.detect import responses
 from halfseen.detect import search as searching
 from halfseen.detect.responses import Rule, find_level
 from halfseen.detect.search import Search, Windows, find_windows
-from halfseen.detect.view import MirrorBasis, Planes, Split
+from halfseen.detect.tiles import pack_weights
+from halfseen.detect.view import MirrorBasis, Plane
 from halfseen.detect.windows import gather_features
 from halfseen.errors import ModelError
 from halfseen.model.mixture import Component
@@ -113,12 +114,11 @@ def every_window(
     features: Float32, component: Component, alpha: float, visibility: bool
 ) -> tuple[Int64, Float32, Float32]:
     """(places, sums or bounds, blocks) of all windows, row by row."""
-    planes = Planes.of(features)
     weights = component.weights.reshape(-1, features.shape[2])
     biases = (component.bias, component.u, component.u_t)
     rule = Rule(1, *component.shape, *biases, alpha, visibility, True, -np.inf)
-    split = Split(weights, np.zeros((len(weights), 0), np.float32))
-    parts = list(find_level(split, planes.levels[0], planes.sizes[0], rule))
+    packed = pack_weights(weights, weights[:, :0], component.shape)
+    parts = list(find_level(packed, Plane.of(features), rule))
     places, value, blocks = (np.concatenate([part[k] for part in parts]) for k in range(3))
     assert not places[:, :2].any()
     return places[:, 2:], value, blocks
@@ -200,7 +200,7 @@ def test_windows_of_which_nothing_is_visible_may_be_left_out(
     seen = np.asarray(everything.flags.any((1, 2)))
     assert 30 < seen.sum() < len(seen) - 10
     search = Search(component, -np.inf, alpha, True, most, blank=False)
-    search.add(Planes.of(features))
+    search.add(Plane.of(features))
     (found,) = search.windows()
     assert found.flags.any((1, 2)).all()
     expected = np.sort(everything.score[seen])[::-1]
@@ -239,7 +239,7 @@ def test_a_component_and_its_mirror_image_are_found_as_each_alone(
     everything = [find_windows(features, t, -np.inf, 0.05, visibility) for t in templates]
     threshold = between(np.concatenate([w.score for w in everything]), 0.5)
     search = Search(component, threshold, 0.05, visibility, basis=basis)
-    search.add(Planes.of(features, basis))
+    search.add(Plane.of(features, basis))
     found = search.windows()
     assert 0 < sum(len(w.y) for w in found) < sum(len(w.y) for w in everything)
     for windows, alone in zip(found, templates, strict=True):
@@ -256,8 +256,7 @@ def test_a_search_that_stops_and_goes_on_finds_the_same(
     whole = every_window(features, component, 0.05, visibility)
     for rows in (1, 3, 40):
         with monkeypatch.context() as patch:
-            patch.setattr(responses, "HELD_BYTES", 0)
-            patch.setattr(responses, "LEAST_ROWS", rows)
+            patch.setattr(responses, "HELD", rows * (features.shape[1] + 1))
             again = every_window(features, component, 0.05, visibility)
         for k in range(3):
             np.testing.assert_allclose(again[k], whole[k], atol=1e-5)
@@ -266,7 +265,7 @@ def test_a_search_that_stops_and_goes_on_finds_the_same(
     few = find_windows(features, component, threshold, 0.05, visibility)
     assert 50 < len(few.y) < 500
     monkeypatch.setattr(searching, "WAITING_BYTES", 1 << 6)
-    monkeypatch.setattr(responses, "HELD_BYTES", 0)
+    monkeypatch.setattr(responses, "HELD", 0)
     parts = record_parts(monkeypatch)
     found = find_windows(features, component, threshold, 0.05, visibility)
     assert len(parts) > 1 or not visibility
@@ -280,7 +279,7 @@ def test_features_in_planes_give_the_same_windows(monkeypatch: pytest.MonkeyPatc
     expected = find_windows(features, component, -0.3, 0.05, True)
     assert len(expected.y) > 20
     assert_same(find_windows(planes, component, -0.3, 0.05, True), expected, atol=1e-5)
-    monkeypatch.setattr(responses, "HELD_BYTES", 0)  # in parts
+    monkeypatch.setattr(responses, "HELD", 0)  # in parts
     assert_same(find_windows(planes, component, -0.3, 0.05, True), expected, atol=1e-5)
 
 
@@ -289,10 +288,8 @@ def test_a_search_of_several_levels_finds_what_each_holds(visibility: bool) -> N
     component = template((3, 4), 9)
     levels = [level(size, 10 + k) for k, size in enumerate([(12, 15), (4, 30), (3, 4), (2, 1)])]
     search = Search(component, -0.2, 0.05, visibility)
-    # Some at once, of more than are asked for; the last alone.
-    some = [Planes.of(features) for features in [levels[3], *levels]]
-    search.add(Planes.join(some), [1, 2, 3])
-    search.add(some[-1])
+    for features in levels:
+        search.add(Plane.of(features))
     found = in_order(search.windows()[0])
     for k, features in enumerate(levels):
         alone = find_windows(features, component, -0.2, 0.05, visibility)
@@ -310,17 +307,18 @@ def test_two_sides_of_many_levels_are_the_same_in_parts(
     basis = MirrorBasis(np.array(FLIPS[0]))
     component = template((3, 4), 9)
     levels = [level(size, 20 + k) for k, size in enumerate([(12, 15), (4, 30), (3, 4), (14, 9)])]
-    planes = Planes.join([Planes.of(features, basis) for features in levels])
+    planes = [Plane.of(features, basis) for features in levels]
 
     def search() -> list[Windows]:
         own = Search(component, -0.2, 0.05, visibility, basis=basis)
-        own.add(planes)
+        for plane in planes:
+            own.add(plane)
         return own.windows()
 
     whole = search()
     assert all(len(windows.y) > 20 for windows in whole)
     monkeypatch.setattr(searching, "WAITING_BYTES", 1 << 6)
-    monkeypatch.setattr(responses, "HELD_BYTES", 0)
+    monkeypatch.setattr(responses, "HELD", 0)
     parts = record_parts(monkeypatch)
     for part, expected in zip(search(), whole, strict=True):
         assert_same(part, expected, atol=1e-5)
@@ -335,7 +333,7 @@ def test_the_best_few_places_of_two_sides_are_the_best_of_all(most: int) -> None
     found = []
     for limit in (None, most):
         search = Search(component, -0.4, 0.05, True, limit, basis)
-        search.add(Planes.of(features, basis))
+        search.add(Plane.of(features, basis))
         best: dict[tuple[int, int], float] = {}
         for windows in search.windows():
             for y, x, score in zip(windows.y, windows.x, windows.score, strict=True):
@@ -363,7 +361,7 @@ def test_the_best_few_are_the_best_of_all(visibility: bool, most: int) -> None:
     searches = [Search(component, -0.2, 0.05, visibility, m) for m in (None, most)]
     for features in levels:
         for search in searches:
-            search.add(Planes.of(features))
+            search.add(Plane.of(features))
     everything, few = (search.windows()[0] for search in searches)
     assert len(everything.y) > 40
     np.testing.assert_array_equal(

@@ -18,7 +18,7 @@ from halfseen.data.image import as_image, read_image
 from halfseen.detect.search import ModelSearch, as_detections
 from halfseen.detect.see import check_boxes, in_order, models_of, windows_of_boxes
 from halfseen.detect.stage import Stage
-from halfseen.detect.view import FeatureGroup, Levels, Planes, View
+from halfseen.detect.view import FeatureGroup, Levels, Plane, View
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.model.mixture import Mixture
@@ -199,13 +199,14 @@ def _search_levels(
     }
     wanted = {m: levels.of_model(m) for m in group.models}
 
-    def make(k: int) -> dict[Any, Planes]:
+    def make(k: int) -> dict[Any, Plane]:
         features = levels.features(k)
-        return {basis: Planes.of(features, basis) for basis in bases}
+        return {basis: Plane.of(features, basis) for basis in bases}
 
-    def search(planes: dict[Any, Planes], batch: range, m: int) -> Detections | None:
-        own = [k - batch.start for k in wanted[m] if k in batch]
-        searches[m].add(planes[group.basis_of(m)], own)
+    def search(made: dict[int, dict[Any, Plane]], batch: range, m: int) -> Detections | None:
+        for k in wanted[m]:
+            if k in batch:
+                searches[m].add(made[k][group.basis_of(m)])
         if batch.stop < len(levels.plans):
             return None
         # With the last levels in one go, so that threads wait for each other least.
@@ -216,7 +217,6 @@ def _search_levels(
 
     result: list[Detections] = []
     for batch in levels.batches():
-        made = each(make, batch)
-        planes = {basis: Planes.join([level[basis] for level in made]) for basis in bases}
-        result = each(partial(search, planes, batch), group.models)
+        made = dict(zip(batch, each(make, batch), strict=True))
+        result = each(partial(search, made, batch), group.models)
     return dict(zip(group.models, result, strict=False))

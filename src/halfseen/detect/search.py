@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
 from halfseen.detect.responses import Reached, Rule, find_level
-from halfseen.detect.view import MirrorBasis, Planes, Split
+from halfseen.detect.tiles import pack_weights
+from halfseen.detect.view import MirrorBasis, Plane
 from halfseen.detect.windows import find_outside, place_boxes
 from halfseen.detections import Detections, as_blocks, visible_boxes
 from halfseen.errors import ModelError
@@ -54,7 +55,7 @@ def find_windows(
 ) -> Windows:
     """All windows of a template at one level whose score g(x) is at least `threshold`."""
     search = Search(component, threshold, alpha, visibility)
-    search.add(Planes.of(features))
+    search.add(Plane.of(features))
     return search.windows()[0]
 
 
@@ -91,9 +92,10 @@ class Search:
         self.component, self.threshold, self.alpha = component, threshold, alpha
         self.visibility, self.blank = visibility, blank
         weights = component.weights.reshape(-1, component.weights.shape[2])
-        self._weights = Split(weights, np.zeros((len(weights), 0), np.float32))
+        even, odd = weights, weights[:, :0]
         if basis is not None:
-            self._weights = Split(weights @ basis.even.T, weights @ basis.odd.T)
+            even, odd = weights @ basis.even.T, weights @ basis.odd.T
+        self._weights = pack_weights(even, odd, component.shape)
         self._sides = 1 if basis is None else 2
         self._most = None if most is None else self._sides * most
         self._best = np.zeros(0, np.float32)  # scores of the best so far
@@ -108,29 +110,28 @@ class Search:
         flags = np.zeros((0, *component.shape), np.bool_)
         self._found = [(np.zeros((0, 4), np.int64), np.zeros(0, np.float32), flags)]
 
-    def add(self, planes: Planes, which: Sequence[int] | None = None) -> None:
-        """Adds the windows of these levels, or of some of them."""
-        component = self.component
-        for k in range(len(planes.sizes)) if which is None else which:
-            number = len(self._sizes)
-            self._sizes.append(planes.sizes[k])
-            rule = Rule(
-                self._sides,
-                *component.shape,
-                component.bias,
-                component.u,
-                component.u_t,
-                self.alpha,
-                self.visibility,
-                self.blank,
-                self._enough,
-            )
-            level = planes.levels[k], planes.sizes[k]
-            for reached in find_level(self._weights, *level, rule, number):
-                self._waiting.append(reached)
-                self._bytes += reached.blocks.nbytes
-                if self._bytes > WAITING_BYTES:
-                    self._solve()
+        self._rule = Rule(
+            self._sides,
+            *component.shape,
+            component.bias,
+            component.u,
+            component.u_t,
+            alpha,
+            visibility,
+            blank,
+            self._enough,
+        )
+
+    def add(self, level: Plane) -> None:
+        """Adds the windows of a level."""
+        rule = self._rule._replace(enough=self._enough)
+        number = len(self._sizes)
+        self._sizes.append(level.size)
+        for reached in find_level(self._weights, level, rule, number):
+            self._waiting.append(reached)
+            self._bytes += reached.blocks.nbytes
+            if self._bytes > WAITING_BYTES:
+                self._solve()
 
     def windows(self) -> list[Windows]:
         """All windows found, in no particular order: of the component, then of its mirror image."""
@@ -223,10 +224,10 @@ class ModelSearch:
             for component in model.components
         ]
 
-    def add(self, planes: Planes, which: Sequence[int] | None = None) -> None:
-        """Adds the windows of these levels, or of some of them."""
+    def add(self, level: Plane) -> None:
+        """Adds the windows of a level."""
         for search in self._searches:
-            search.add(planes, which)
+            search.add(level)
 
     def windows(self) -> list[Windows]:
         """The windows of each of the model's templates, in their order."""

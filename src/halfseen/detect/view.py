@@ -25,6 +25,8 @@ Shape = tuple[int, int]
 BATCH_BYTES = 128 << 20
 # Features that an image's levels keep; those beyond are made again when they are asked for.
 KEPT_BYTES = 64 << 20
+# Floats in the widest vector.
+LANES = 16
 
 
 def feature_levels(
@@ -83,45 +85,33 @@ class MirrorBasis:
         self.odd = (half * (unit[low] - unit[flip[low]])).astype(np.float32, copy=False)
 
 
-class Split(NamedTuple):
-    """Weights (rows cols, channels) of a template, or features (channels, blocks) of a level.
+class Plane(NamedTuple):
+    """The features of a level as search reads them: row by row, channel by channel.
 
-    Split by a mirror: see `MirrorBasis`; responses are even + odd, those of the mirror image
-    even - odd. Without a mirror `even` is all there is, and `odd` has no channels.
+    size      (height, width) of the level
+    even      how many of the channels are even: see `MirrorBasis`; the others are odd. Without a
+              mirror all are
+    channels  (channels, height, lanes), 0 beyond the width: whole vectors fit into a row
     """
 
-    even: Float32
-    odd: Float32
-
-
-class Planes(NamedTuple):
-    """The features of some levels, channel by channel: a product for many rows at once.
-
-    sizes   (height, width) of the levels
-    levels  of each its features
-    """
-
-    sizes: tuple[tuple[int, int], ...]
-    levels: tuple[Split, ...]
+    size: tuple[int, int]
+    even: int
+    channels: Float32
 
     @staticmethod
-    def of(features: Float32, basis: MirrorBasis | None = None) -> Planes:
+    def of(features: Float32, basis: MirrorBasis | None = None) -> Plane:
         """Of a level's blocks (height, width, channels), whose channels may lie in planes."""
         height, width, channels = features.shape
-        flat = features.transpose(2, 0, 1).reshape(channels, height * width)
-        if basis is None:
-            level = Split(np.ascontiguousarray(flat), flat[:0])
-        else:
-            level = Split(basis.even @ flat, basis.odd @ flat)
-        return Planes(((height, width),), (level,))
-
-    @staticmethod
-    def join(levels: Sequence[Planes]) -> Planes:
-        """Several levels in one."""
-        return Planes(
-            tuple(size for part in levels for size in part.sizes),
-            tuple(level for part in levels for level in part.levels),
-        )
+        planes = features.transpose(2, 0, 1)
+        even = channels
+        if basis is not None:
+            even = len(basis.even)
+            whole = np.concatenate([basis.even, basis.odd])
+            planes = (whole @ planes.reshape(channels, -1)).reshape(planes.shape)
+        lanes = (width + LANES - 1) // LANES * LANES
+        padded = np.zeros((channels, height, lanes), np.float32)
+        padded[:, :, :width] = planes
+        return Plane((height, width), even, padded)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
 from halfseen.detect.search import ModelSearch
-from halfseen.detect.view import MirrorBasis, Planes, feature_levels
+from halfseen.detect.view import MirrorBasis, Plane, feature_levels
 from halfseen.detect.windows import gather_features, place_boxes
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings
@@ -142,7 +142,7 @@ def mine(
     basis = MirrorBasis(model.descriptor.mirror) if model.mirrored else None
     search = ModelSearch(model, threshold, basis, best)
     for level in image.levels:
-        search.add(Planes.of(level.features, basis))
+        search.add(Plane.of(level.features, basis))
     for (m, mirrored, template), found in zip(model.templates(), search.windows(), strict=True):
         keep = _clear(found.y, found.x, image, model, template, scales[found.level], overlap)
         place = found.level[keep], found.y[keep], found.x[keep]
