@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from halfseen.arrays import Bool, Float32, Float64, Int64
 from halfseen.detect import responses
 from halfseen.detect import search as searching
-from halfseen.detect.responses import Rule, find_level
+from halfseen.detect.responses import Rule, find_level, pack_weights
 from halfseen.detect.search import Search, Windows, find_windows
-from halfseen.detect.tiles import pack_weights
 from halfseen.detect.view import MirrorBasis, Plane
 from halfseen.detect.windows import gather_features
 from halfseen.errors import ModelError

@@ -84,6 +84,20 @@ def find_level(weights: Float32, level: Plane, rule: Rule, number: int = 0) -> I
             yield Reached(places[:found].copy(), value[:found].copy(), blocks[:found].copy())
 
 
+def pack_weights(even: Float32, odd: Float32, shape: tuple[int, int]) -> Float32:
+    """The weights (rows cols, n) and (rows cols, m) of a template as `multiply_tile` reads them.
+
+    Flat (rows, groups, channels, ROWS): by groups of ROWS columns, with 0 for columns too many.
+    """
+    rows, cols = shape
+    groups = -(-cols // ROWS)
+    both = np.concatenate([even, odd], axis=1)
+    whole = np.zeros((rows, groups * ROWS, both.shape[1]), np.float32)
+    whole[:, :cols] = both.reshape(rows, cols, -1)
+    parts = whole.reshape(rows, groups, ROWS, -1).transpose(0, 1, 3, 2)
+    return np.ascontiguousarray(parts).reshape(-1)
+
+
 @njit(cache=True, nogil=True, fastmath=LOOSE)
 def find_rows(
     weights: Float32,

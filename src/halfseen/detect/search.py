@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
-from halfseen.detect.responses import Reached, Rule, find_level
-from halfseen.detect.tiles import pack_weights
+from halfseen.detect.responses import Reached, Rule, find_level, pack_weights
 from halfseen.detect.view import MirrorBasis, Plane
 from halfseen.detect.windows import find_outside, place_boxes
 from halfseen.detections import Detections, as_blocks, visible_boxes

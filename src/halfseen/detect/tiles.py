@@ -9,32 +9,16 @@ numba keeps compiled kernels by their own file: after a change here, touch those
 
 from typing import Any
 
-import numpy as np
 from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
-from halfseen.arrays import Float32
 from halfseen.detect.view import LANES
 
 # Rows of weights that are worked on together.
 ROWS = 4
 # Vectors side by side: eight sums hide the time that one takes, where there are registers for them.
 ABREAST = 2 if binding.get_host_cpu_features().get("avx512f") else 1
-
-
-def pack_weights(even: Float32, odd: Float32, shape: tuple[int, int]) -> Float32:
-    """The weights (rows cols, n) and (rows cols, m) of a template as `multiply_tile` reads them.
-
-    Flat (rows, groups, channels, ROWS): by groups of ROWS columns, with 0 for columns too many.
-    """
-    rows, cols = shape
-    groups = -(-cols // ROWS)
-    both = np.concatenate([even, odd], axis=1)
-    whole = np.zeros((rows, groups * ROWS, both.shape[1]), np.float32)
-    whole[:, :cols] = both.reshape(rows, cols, -1)
-    parts = whole.reshape(rows, groups, ROWS, -1).transpose(0, 1, 3, 2)
-    return np.ascontiguousarray(parts).reshape(-1)
 
 
 def _tile(vectors: int) -> Any:
