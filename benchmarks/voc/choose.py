@@ -11,33 +11,49 @@ than on all images: compare within the table only. Beside it stand the share of 
 window reaches, and the share of the positives' blocks that VIS calls hidden. OUT keeps what is
 finished. The last line printed is JSON.
 
-`factor=1.4` and `largest=1` are those of the pyramid. Two more words are ways to treat mirror
-images: `mirror=average` averages the blocks of a level with those of its mirror image,
-`mirror=flip` learns from mirrored images too, without components' mirror images.
+`factor=1.4` and `largest=1` are those of the pyramid, `hog.side=3` and other words that begin with
+`hog.` those of hog_variants.py, which then takes the place of `hog`. Two more words are ways to
+treat mirror images: `mirror=average` averages the blocks of a level with those of its mirror image,
+`mirror=flip` learns from mirrored images too, without components' mirror images. `u=zero` starts u
+at 0 instead of at a quantile of responses, `u=learnt` where the first stage leaves it, which then
+learns it from negatives beyond the border.
 """
 
 import argparse
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hog_variants import HogVariant
 from kept_features import KeptNet
 from numpy.typing import NDArray
 
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import write_atomically
 from halfseen.data.voc import read_voc
+from halfseen.detections import Detections
 from halfseen.evaluate.voc_ap import average_precision
 from halfseen.features.descriptor import register
+from halfseen.features.hog import Hog
 from halfseen.geometry import mirror
 from halfseen.learn.folds import split_folds
+from halfseen.learn.objective import Objective, U
 from halfseen.learn.progress import Run
 from halfseen.learn.settings import TrainSettings
-from halfseen.learn.trainer import fit_detector
+from halfseen.learn.state import State
+from halfseen.learn.trainer import Trainer, fit_detector
 from halfseen.refine.detector import Detector
+from halfseen.suppression import suppress
+
+# Ways to suppress duplicates, each with its overlap; and candidates of an image, at most.
+WAYS = ("greedy 0.5", "greedy 0.4", "greedy 0.3", "voting 0.4")
+MOST = 1000
 
 
 class AveragedNet(KeptNet):
@@ -71,6 +87,29 @@ def with_mirrored(dataset: Dataset, label: str) -> Dataset:
     return replace(dataset, truths=(*dataset.truths, *more))
 
 
+@contextmanager
+def start_of_u(kind: str) -> Iterator[None]:
+    """While this lasts, u starts in another way."""
+    begin, objective = Trainer._start_u, TrainSettings.objective
+
+    def zero(self: Trainer, state: State) -> None:
+        for _, bias in self.data.parameters.split(state.vector):
+            bias[U] = 0.0
+
+    def learnt(self: TrainSettings, visibility: bool, truncation: bool) -> Objective:
+        return objective(self, visibility, True)
+
+    try:
+        if kind == "zero":
+            Trainer._start_u = zero  # type: ignore[method-assign]
+        elif kind == "learnt":
+            Trainer._start_u = lambda self, state: None  # type: ignore[method-assign]
+            TrainSettings.objective = learnt  # type: ignore[method-assign]
+        yield
+    finally:
+        Trainer._start_u, TrainSettings.objective = begin, objective  # type: ignore[method-assign]
+
+
 def setting(text: str) -> float | int | bool | str:
     """The value of a setting, as JSON writes it."""
     value: Any = json.loads(text)
@@ -79,10 +118,11 @@ def setting(text: str) -> float | int | bool | str:
 
 
 def compare(
-    dataset: Dataset, label: str, settings: TrainSettings, turned: str, method: str
+    dataset: Dataset, label: str, settings: TrainSettings, turned: str, half: int
 ) -> dict[str, float]:
-    """What a model of the first half is worth in images of the second."""
-    first, second = split_folds(dataset, label, 2, 0)
+    """What a model of one half is worth in images of the other, by each way to suppress."""
+    folds = split_folds(dataset, label, 2, 0)
+    first, second = folds[half], folds[1 - half]
     lessons = dataset[first]
     if turned == "flip":
         lessons, settings = with_mirrored(lessons, label), replace(settings, mirrored=False)
@@ -94,12 +134,24 @@ def compare(
     test = dataset[second[np.sort(np.concatenate([np.flatnonzero(shown), others]))]]
     model = fit_detector(lessons, label, settings, Run(cores=1))
     detector = Detector(model, cores=1)
-    found = [detector.detect(test.image(n), method=method) for n in range(len(test))]
+    found = [detector.search(detector.view(test.image(n)), -1.0, MOST) for n in range(len(test))]
     return {
-        "AP": 100 * average_precision(test.truths, found, label).ap,
+        **{way: judge(test, found, label, way) for way in WAYS},
         "unreached": model.training["unreached"] / model.training["objects"],
         "hidden": model.training["history"][-1]["hidden_share"],
+        "shares": [entry["hidden_share"] for entry in model.training["history"]],
+        "u": model.training["history"][-1]["u"],
     }
+
+
+def judge(test: Dataset, found: list[Detections], label: str, way: str) -> float:
+    """AP in percent of what is left of the candidates."""
+    method, overlap = way.split()
+    kept = []
+    for part in found:
+        chosen = suppress(part, method, overlap=float(overlap))
+        kept.append(replace(part[chosen.indices], score=chosen.rank))
+    return 100 * float(average_precision(test.truths, kept, label).ap)
 
 
 def main() -> None:
@@ -109,7 +161,8 @@ def main() -> None:
     parser.add_argument("--ids", type=Path, required=True)
     parser.add_argument("--features", type=Path, help="where blocks of `net` are kept")
     parser.add_argument("--preset", choices=["net", "default", "paper"], default="net")
-    parser.add_argument("--suppression", default="voting")
+    parser.add_argument("--suppression", choices=WAYS, default="voting 0.4")
+    parser.add_argument("--half", type=int, choices=[0, 1], default=0, help="what is learnt from")
     parser.add_argument("--class", dest="labels", action="append", required=True)
     parser.add_argument("--try", dest="tries", action="append", required=True)
     options = parser.parse_args()
@@ -120,22 +173,29 @@ def main() -> None:
     table: dict[str, dict[str, float]] = {}
     for label in options.labels:
         for text in options.tries:
-            path = options.out / f"{label} {options.preset} {text}.json".replace("/", " ")
+            name = f"{label} {options.preset} {options.half} {text}.json".replace("/", " ")
+            path = options.out / name
             if not path.exists():
+                start = time.time()
                 words = dict(word.split("=") for word in text.split())
-                turned = words.pop("mirror", "")
+                variant = {k[4:]: setting(words.pop(k)) for k in list(words) if k[:4] == "hog."}
+                register("hog", partial(HogVariant, **variant) if variant else Hog)
+                turned, start_u = words.pop("mirror", ""), words.pop("u", "")
                 base = TrainSettings.preset(options.preset)
                 shape = {k: float(words.pop(k)) for k in ("factor", "largest") if k in words}
                 changes: dict[str, Any] = {name: setting(value) for name, value in words.items()}
                 pyramid = replace(base.pyramid, **shape)
                 settings = replace(base, pyramid=pyramid, **changes)
-                result = compare(dataset, label, settings, turned, options.suppression)
+                with start_of_u(start_u):
+                    result = compare(dataset, label, settings, turned, options.half)
+                result["seconds"] = time.time() - start
                 write_atomically(path, json.dumps(result).encode())
             row = json.loads(path.read_text())
-            table.setdefault(text or "preset", {})[label] = row["AP"]
+            table.setdefault(text or "preset", {})[label] = row[options.suppression]
+            aps = ", ".join(f"{way} {row[way]:5.1f}" for way in WAYS)
             print(
-                f"{label:12} {text or 'preset':40} AP {row['AP']:5.1f}, unreached "
-                f"{row['unreached']:.2f}, hidden {row['hidden']:.3f}",
+                f"{label:12} {text or 'preset':40} {aps}, unreached {row['unreached']:.2f}, "
+                f"hidden {row['hidden']:.3f}, {row['seconds']:.0f} s",
                 flush=True,
             )
     for text, row in table.items():

@@ -11,7 +11,7 @@ from halfseen.detect.windows import place_boxes
 from halfseen.features.fhog import Fhog
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import clip, iou
-from halfseen.learn.latent import Template, collect_bags, reachable_places, update
+from halfseen.learn.latent import Fit, Template, collect_bags, reachable_places, update
 from halfseen.learn.mining import Keys, MiningImage, take_windows
 from halfseen.learn.objective import Examples, Negatives, Objective, Parameters, Positives
 from halfseen.learn.state import State
@@ -34,17 +34,22 @@ def test_overlaps_at_every_place_are_those_of_the_placed_boxes() -> None:
     np.testing.assert_allclose(found.ravel(), iou(placed, box), atol=1e-12)
 
 
-@pytest.mark.parametrize("visibility", [False, True])
-def test_an_update_takes_the_best_of_all_windows_that_overlap_enough(visibility: bool) -> None:
+@pytest.mark.parametrize(
+    ("visibility", "contracted"), [(False, False), (True, False), (True, True)]
+)
+def test_an_update_takes_the_best_of_all_windows_that_overlap_enough(
+    visibility: bool, contracted: bool
+) -> None:
     scenes, descriptor = tiny_scenes(), Fhog()
     i = next(i for i in range(len(scenes)) if (~scenes[i].difficult).any())
     box = scenes[i].box[int(np.flatnonzero(~scenes[i].difficult)[0])]
     image = scenes.image(i)
     rng = np.random.default_rng(1)
+    u = 0.0 if contracted else -0.05
     templates = [
         Template(
             shape, np.array([0.2, 0.0, shape[1] - 0.1, shape[0]]),
-            rng.normal(0, 0.2, (shape[0] * shape[1], 31)), np.array([-0.5, -0.05, 0.02]),
+            rng.normal(0, 0.2, (shape[0] * shape[1], 31)), np.array([-0.5, u, 0.02]),
         )
         for shape in SHAPES
     ]  # fmt: skip
@@ -53,10 +58,10 @@ def test_an_update_takes_the_best_of_all_windows_that_overlap_enough(visibility:
         image, box[None], box[None], np.zeros(1, bool), SHAPES, descriptor, PYRAMID, 0.6
     )[0]
     assert bag.reach > 0.6
-    found = update(bag, templates, objective, descriptor, True, 0.6)
+    found = update(bag, templates, objective, descriptor, True, Fit(0.6, contracted=contracted))
     assert found is not None
     mining = MiningImage.make(image, np.zeros((0, 4)), descriptor, PYRAMID, SHAPES)
-    expected = -np.inf
+    expected, left_out = -np.inf, 0
     for number, (level, features) in enumerate(feature_levels(image, descriptor, PYRAMID, SHAPES)):
         scale = (level.scale_x, level.scale_y)
         for template in templates:
@@ -72,10 +77,38 @@ def test_an_update_takes_the_best_of_all_windows_that_overlap_enough(visibility:
                     continue
                 keys = Keys.make(0, number, y[allowed], x[allowed], 0, flipped)
                 windows = take_windows(mining, keys, template.shape, descriptor.mirror)
-                scores, _ = objective.best_scores(template.weights, template.bias, windows, -np.inf)
-                expected = max(expected, float(scores.max()))
+                scores, flags = objective.best_scores(
+                    template.weights, template.bias, windows, -np.inf
+                )
+                for n, (score, visible) in enumerate(zip(scores, flags, strict=True)):
+                    if contracted:
+                        rows, across = np.nonzero(visible[:, ::-1] if flipped else visible)
+                        if not len(rows):
+                            continue
+                        seen = [across.min(), rows.min(), across.max() + 1, rows.max() + 1]
+                        place = (y[allowed][n : n + 1], x[allowed][n : n + 1])
+                        around = place_boxes(*place, template.shape, seen, descriptor, scale)
+                        if iou(clip(around, image.shape[:2]), box)[0] < 0.6:
+                            left_out += 1
+                            continue
+                    expected = max(expected, float(score))
+    assert (left_out > 0) == contracted
     assert found.score == pytest.approx(expected, abs=1e-5)
     assert not (found.visible & found.outside).any()
+
+
+def test_an_occluded_object_takes_a_larger_window_only_where_that_is_wanted() -> None:
+    """Half of a square is seen: no square window overlaps that by 0.7."""
+    seen = np.array([[60.0, 50.0, 110.0, 76.0]])
+    bag = collect_bags(
+        tiny_scenes().image(0), seen, seen, np.ones(1, bool), SHAPES, Fhog(), PYRAMID, 0.7
+    )[0]
+    template = Template((4, 4), np.array([0.0, 0, 4, 4]), np.zeros((16, 31)), np.zeros(3))
+    objective = Objective(1.0, 0.05, True, "free")
+    found = update(bag, [template], objective, Fhog(), False, Fit(0.7))
+    assert found is not None
+    assert not found.visible.all()
+    assert update(bag, [template], objective, Fhog(), False, Fit(0.7, completed=False)) is None
 
 
 def test_an_object_that_no_window_overlaps_enough_is_left_without_one() -> None:
@@ -86,7 +119,7 @@ def test_an_object_that_no_window_overlaps_enough_is_left_without_one() -> None:
     assert bag.reach < 0.1
     template = Template((3, 6), np.array([0.0, 0, 6, 3]), np.zeros((18, 31)), np.zeros(3))
     objective = Objective(1.0, 0.05, True, "free")
-    assert update(bag, [template], objective, Fhog(), True, 0.7) is None
+    assert update(bag, [template], objective, Fhog(), True, Fit(0.7)) is None
 
 
 @pytest.mark.parametrize("method", ["BLT", "VIS"])

@@ -17,6 +17,7 @@ from halfseen.errors import SettingsError, suggest
 if TYPE_CHECKING:
     from halfseen.learn.check import Check
     from halfseen.learn.settings import TrainSettings
+    from halfseen.learn.tuning import TuneSettings
 
 SHOWN = 10  # lines of one kind; `check --json` has them all
 
@@ -74,6 +75,14 @@ Overlap = Annotated[
         show_default="the method's",
     ),
 ]
+Folds = Annotated[
+    int, typer.Option(min=2, max=20, metavar="N", help="Number of folds, each held out once.")
+]
+Lambdas = Annotated[str | None, typer.Option(metavar="A,B,...", help="Values of lambda to try.")]
+Alphas = Annotated[str | None, typer.Option(metavar="A,B,...", help="Values of alpha to try.")]
+Overlaps = Annotated[
+    str | None, typer.Option(metavar="A,B,...", help="Overlaps of suppression to try.")
+]
 OutFile = Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="Where to write.")]
 OutFolder = Annotated[
     Path | None, typer.Option("-o", "--out", metavar="FOLDER", help="Where to write.")
@@ -94,6 +103,11 @@ def make_settings(
     settings = TrainSettings.preset(
         preset.value, method=method.value, seed=seed, masks=more, calibrate=more
     )
+    return replace(settings, **parse_changes(settings, chosen))
+
+
+def parse_changes(settings: TrainSettings, chosen: list[str] | None) -> dict[str, Any]:
+    """What `--set NAME=VALUE` changes of the settings; SettingsError names the fault."""
     known = {f.name: getattr(settings, f.name) for f in fields(settings)}
     known = {k: v for k, v in known.items() if isinstance(v, (bool, int, float, str))}
     # The paper's name for it.
@@ -108,7 +122,7 @@ def make_settings(
             )
         key = "regularisation" if name == "lambda" else name
         changes[key] = _parse(text, value, type(known[name]))
-    return replace(settings, **changes)
+    return changes
 
 
 def _parse(text: str, value: str, kind: type) -> Any:
@@ -118,6 +132,21 @@ def _parse(text: str, value: str, kind: type) -> Any:
     except (KeyError, ValueError):
         expected = {bool: "yes or no", int: "a whole number", float: "a number"}[kind]
         raise SettingsError(f"--set {text}: expected {expected}, found '{value}'") from None
+
+
+def make_tried(written: dict[str, str | None], **settings: Any) -> TuneSettings:
+    """What cross-validation tries: values as the user wrote them, else those of `settings`."""
+    from halfseen.learn.tuning import TuneSettings
+
+    given = {name: _numbers(name, text) for name, text in written.items() if text is not None}
+    return TuneSettings(**settings | given)
+
+
+def _numbers(name: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise SettingsError(f"--{name}: expected numbers such as 0.1,1,10; found {text}") from None
 
 
 def show_check(found: Check, report: Report) -> None:

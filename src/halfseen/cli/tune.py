@@ -10,22 +10,26 @@ import typer
 
 from halfseen.cli.data import Data, Images, Label, Split, open_dataset
 from halfseen.cli.options import (
+    Alphas,
     Chosen,
     Cluster,
     Cores,
+    Folds,
+    Lambdas,
     MethodName,
+    Overlaps,
     Preset,
     PresetOption,
     Quiet,
     Seed,
     flag,
     make_settings,
+    make_tried,
 )
 from halfseen.cli.terminal import Report, complain
-from halfseen.errors import SettingsError
 
 if TYPE_CHECKING:
-    from halfseen.data.dataset import Dataset
+    from halfseen.learn.tuning import Step
 
 NAME = "tune"
 
@@ -38,22 +42,14 @@ def command(
     ],
     split: Split = "train",
     images: Images = None,
-    folds: Annotated[
-        int, typer.Option(min=2, max=20, metavar="N", help="Number of folds, each held out once.")
-    ] = 3,
+    folds: Folds = 3,
     most: Annotated[
         int | None,
         typer.Option("--most", min=4, metavar="N", help="Images to use.", show_default="all"),
     ] = None,
-    lambdas: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Values of lambda to try.")
-    ] = None,
-    alphas: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Values of alpha to try.")
-    ] = None,
-    overlaps: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Overlaps of suppression to try.")
-    ] = None,
+    lambdas: Lambdas = None,
+    alphas: Alphas = None,
+    overlaps: Overlaps = None,
     threshold: Annotated[
         float, typer.Option(metavar="SCORE", help="The lowest score that counts.")
     ] = -1.0,
@@ -76,30 +72,24 @@ def command(
       halfseen tune VOCdevkit/VOC2012 --class car -o tuning
       halfseen tune scenes --class car -o tuning --folds 2 --most 100 --set updates=1
     """
-    from halfseen.learn.tuning import STEPS, Step, TuneSettings, tune
+    from halfseen.learn.folds import draw_images
+    from halfseen.learn.tuning import STEPS, tune
     from halfseen.report.tuning import as_table, write_plot
 
     report = Report(quiet)
     settings = make_settings(preset, MethodName.VIS, seed, chosen)
-    given = {
-        name: _numbers(name, value)
-        for name, value in (("lambdas", lambdas), ("alphas", alphas), ("overlaps", overlaps))
-        if value is not None
-    }
-    tried = TuneSettings(folds=folds, threshold=threshold, **given)
+    tried = make_tried(
+        {"lambdas": lambdas, "alphas": alphas, "overlaps": overlaps},
+        folds=folds, threshold=threshold,
+    )  # fmt: skip
     if cluster:  # workers start in folders of their own
         data, images = data.absolute(), images.absolute() if images else None
-    dataset = open_dataset(data, split, images)
-    dataset = _take(dataset, label, most, seed)
-    total = sum(len(tried.values(step)) for step in STEPS) * folds
-    done = 0
+    dataset = draw_images(open_dataset(data, split, images), label, most, seed)
 
     with report.progress("tuning") as advance, report.compiling():
 
         def tell(step: Step, value: float, fold: int, ap: float) -> None:
-            nonlocal done
-            done += 1
-            advance(done, total)
+            advance(*tried.progress(step, value, fold))
             report.say(f"{step} {value:g}, fold {fold + 1} of {folds}: AP {100 * ap:.1f}")
 
         try:
@@ -118,24 +108,3 @@ def command(
         f"{best['covering overlap']:g}"
     )
     return 0
-
-
-def _numbers(name: str, value: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in value.split(","))
-    except ValueError:
-        raise SettingsError(f"--{name}: expected numbers such as 0.1,1,10; found {value}") from None
-
-
-def _take(dataset: Dataset, label: str, most: int | None, seed: int) -> Dataset:
-    """At most so many images, half of them, if there are as many, with the class."""
-    import numpy as np
-
-    if most is None or most >= len(dataset):
-        return dataset
-    random = np.random.default_rng(seed)
-    has = np.array([bool((truth.label == label).any()) for truth in dataset])
-    with_it, without = (random.permutation(np.flatnonzero(m)) for m in (has, ~has))
-    half = max(min(len(with_it), most // 2), most - len(without))
-    chosen: Dataset = dataset[np.sort(np.concatenate([with_it[:half], without[: most - half]]))]
-    return chosen

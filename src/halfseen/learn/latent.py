@@ -14,7 +14,7 @@ from halfseen.detect.view import fitting_levels
 from halfseen.detect.windows import gather_features, place_boxes
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings
-from halfseen.geometry import area, intersection, mirror
+from halfseen.geometry import Boxes, area, clip, intersection, iou, mirror
 from halfseen.learn.objective import Examples, Objective, Vector
 
 # The least IoU of a window with the visible box of an occluded object that it completes.
@@ -60,6 +60,21 @@ class Bag:
     def known(self) -> bool:
         """Whether the annotation distinguishes the whole object from its visible part."""
         return bool((self.box != self.visible).any())
+
+
+class Fit(NamedTuple):
+    """Which windows may be an object's, by what they share with its box.
+
+    overlap     the least IoU
+    completed   whether occluded objects may also take larger windows, with visibility: see
+                `_completions`
+    contracted  whether it is the IoU of the box around the visible blocks, with visibility; else
+                that of the window
+    """
+
+    overlap: float
+    completed: bool = True
+    contracted: bool = False
 
 
 class Place(NamedTuple):
@@ -215,15 +230,12 @@ def update(
     objective: Objective,
     descriptor: Descriptor,
     mirrored: bool,
-    overlap: float,
+    fit: Fit,
 ) -> Assignment | None:
-    """The best-scoring window whose box overlaps the object by `overlap`, or None if none does.
-
-    With visibility, occluded objects may also take larger windows: see `_completions`.
-    """
+    """The best-scoring window that fits the object, or None if none does."""
     best: Assignment | None = None
-    completed = bag.occluded and objective.visibility
-    lowest = COMPLETED if completed and not bag.known else overlap
+    completed = fit.completed and bag.occluded and objective.visibility
+    lowest = COMPLETED if completed and not bag.known else fit.overlap
     for c, crop in enumerate(bag.crops):
         for m, template in enumerate(templates):
             for flipped in (False, True) if mirrored else (False,):
@@ -234,7 +246,7 @@ def update(
                 y, x = np.nonzero(_within(crop, template.shape) & (ious >= lowest))
                 hidden = None
                 if completed:
-                    near = ious[y, x] >= overlap
+                    near = ious[y, x] >= fit.overlap
                     keep, hidden = _completions(bag, crop, template.shape, y, x, near, descriptor)
                     y, x, hidden = y[keep], x[keep], hidden[keep]
                     hidden = hidden[:, :, ::-1] if flipped else hidden
@@ -245,6 +257,14 @@ def update(
                 scores, visible = objective.best_scores(
                     template.weights, template.bias, examples, -np.inf, hidden=hidden
                 )
+                if fit.contracted and objective.visibility:
+                    seen = _around(visible)
+                    seen = mirror(seen, template.shape[1]) if flipped else seen
+                    box = place_boxes(y, x, template.shape, seen, descriptor, crop.scale)
+                    fits = iou(clip(box, bag.image_size), bag.visible) >= fit.overlap
+                    if not fits.any():
+                        continue
+                    scores = np.where(fits, scores, -np.inf)
                 k = int(scores.argmax())
                 if best is None or scores[k] > best.score:
                     best = Assignment(
@@ -252,6 +272,19 @@ def update(
                         examples.features[k].copy(), examples.outside[k].copy(), float(scores[k]),
                     )  # fmt: skip
     return best
+
+
+def _around(visible: Bool) -> Boxes:
+    """(N, 4) the boxes around the visible blocks of windows (N, rows, cols), in blocks."""
+
+    def axis(any_: Bool) -> tuple[Int64, Int64]:
+        length = any_.shape[1]
+        first, last = any_.argmax(1), length - any_[:, ::-1].argmax(1)
+        seen = any_.any(1)
+        return np.where(seen, first, 0), np.where(seen, last, 0)
+
+    (left, right), (top, bottom) = axis(visible.any(1)), axis(visible.any(2))
+    return np.stack([left, top, right, bottom], axis=1).astype(np.float64)
 
 
 def _completions(

@@ -25,6 +25,7 @@ from halfseen.geometry import Boxes, clip
 from halfseen.learn.latent import (
     Assignment,
     Bag,
+    Fit,
     Place,
     Template,
     collect_bags,
@@ -130,13 +131,13 @@ def home(item: Picture | tuple[Picture, Any]) -> int:
 class ImageWork:
     """The work on one picture at a time, for the windows of a mixture, with the features it needs.
 
-    overlap  IoU that a positive window must have with its object
+    fit  which windows may be an object's
     """
 
     descriptor: Descriptor
     pyramid: PyramidSettings
     shapes: tuple[tuple[int, int], ...]
-    overlap: float
+    fit: Fit
     bag_cache: FeatureCache[list[Bag]]
     mining_cache: FeatureCache[MiningImage]
 
@@ -144,7 +145,7 @@ class ImageWork:
     def make(cls, plan: Plan) -> ImageWork:
         settings = plan.settings
         return cls(
-            plan.descriptor, settings.pyramid, plan.shapes, settings.positive_overlap,
+            plan.descriptor, settings.pyramid, plan.shapes, settings.fit,
             FeatureCache(math.inf), FeatureCache(settings.cache_bytes),
         )  # fmt: skip
 
@@ -154,7 +155,7 @@ class ImageWork:
         def make() -> list[Bag]:
             return collect_bags(
                 picture.pixels(), picture.box, picture.visible, picture.occluded, self.shapes,
-                self.descriptor, self.pyramid, self.overlap,
+                self.descriptor, self.pyramid, self.fit.overlap,
             )  # fmt: skip
 
         return self.bag_cache.get(picture.index, make, _bag_bytes)
@@ -171,7 +172,7 @@ class ImageWork:
     ) -> list[Assignment | None]:
         """The latent update of each object."""
         return [
-            update(bag, templates, objective, self.descriptor, mirrored, self.overlap)
+            update(bag, templates, objective, self.descriptor, mirrored, self.fit)
             for bag in self.bags(picture)
         ]
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 from halfseen.errors import SettingsError, suggest
 from halfseen.features.descriptor import Descriptor, known_descriptors, make_descriptor
 from halfseen.features.pyramid import PyramidSettings
+from halfseen.learn.latent import Fit
 from halfseen.learn.objective import Objective, Truncation
 from halfseen.model.mixture import Method
 from halfseen.settings import Checked, number
@@ -136,6 +137,10 @@ class TrainSettings(Checked):
     stop              a mining round that finds fewer new false positives than this for each
                       component is the last before the next update (paper: 200)
     positive_overlap  IoU that a positive window must have with its object: 0.7 (paper: 0.7)
+    completed         whether occluded objects may also take larger windows that contain what is
+                      seen of them, with hidden blocks beyond it (paper: none but of that overlap)
+    contracted        whether the IoU is that of the box around the visible blocks, as detections
+                      are reported in the paper; else that of the window
     negative_overlap  IoU with any object of the class above which a window is no negative: 0.3
     per_image         false positives taken from one image in one round
     store_bytes       bound on the memory of the stored negatives
@@ -166,6 +171,8 @@ class TrainSettings(Checked):
     mining_images: int = number(200, 1, 10**6)
     stop: int = number(200, 0, 10**9)
     positive_overlap: float = number(0.7, 0.1, 1)
+    completed: bool = True
+    contracted: bool = False
     negative_overlap: float = number(0.3, 0, 1)
     per_image: int = number(100, 1, 10**6)
     store_bytes: int = number(700 << 20, 1 << 20, 1 << 40)
@@ -219,6 +226,11 @@ class TrainSettings(Checked):
             rule,
             self.smoothing,
         )
+
+    @property
+    def fit(self) -> Fit:
+        """Which windows may be an object's."""
+        return Fit(self.positive_overlap, self.completed, self.contracted)
 
     @property
     def with_head(self) -> bool:

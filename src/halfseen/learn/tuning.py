@@ -33,8 +33,9 @@ from halfseen.learn.trainer import Trainer
 from halfseen.learn.training_set import TrainingSet
 from halfseen.model.mixture import Method, Mixture
 from halfseen.model.store import load, save
-from halfseen.settings import Checked, number
+from halfseen.settings import Checked, choice, number
 from halfseen.suppression import suppress
+from halfseen.suppression.covering import ENERGIES
 
 Step = Literal["lambda", "greedy overlap", "alpha", "covering overlap"]
 STEPS: tuple[Step, ...] = ("lambda", "greedy overlap", "alpha", "covering overlap")
@@ -47,6 +48,8 @@ class TuneSettings(Checked):
 
     folds      parts of the images; each is held out once
     threshold  the lowest score of a detection that is judged
+    most       of them in one image at most, the best
+    energy     of covering suppression, by its name
     """
 
     folds: int = number(3, 2, 20)
@@ -54,6 +57,8 @@ class TuneSettings(Checked):
     overlaps: tuple[float, ...] = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     alphas: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1)
     threshold: float = -1.0
+    most: int = number(1000, 1, 10**9)
+    energy: str = choice("odds", *ENERGIES)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,6 +68,13 @@ class TuneSettings(Checked):
 
     def values(self, step: Step) -> tuple[float, ...]:
         return {"lambda": self.lambdas, "alpha": self.alphas}.get(step, self.overlaps)
+
+    def progress(self, step: Step, value: float, fold: int) -> tuple[int, int]:
+        """How much is done after an evaluation, and of how much; most of it is learning models."""
+        work = {"lambda": 10, "alpha": 20}
+        order = [(s, v, f) for s in STEPS for f in range(self.folds) for v in self.values(s)]
+        done = np.cumsum([work.get(s, 1) for s, _, _ in order])
+        return int(done[order.index((step, value, fold))]), int(done[-1])
 
 
 @dataclass(frozen=True)
@@ -174,7 +186,9 @@ class _Tuner:
             trainer = Trainer(lessons)
             for value in values:
                 name = "regularisation" if step == "lambda" else "alpha"
-                model = trainer.with_settings(**{name: value}).run()
+                # The start, without visibility, is the same for every alpha.
+                trainer = trainer.with_settings(**{name: value})
+                model = trainer.run()
                 save(model, self._model_file(step, value, fold))
                 found = self._candidates(model, fold)
                 yield value, self._judge(found, fold, "greedy", overlap)
@@ -198,14 +212,16 @@ class _Tuner:
             yield value, self._judge(found, fold, method, value)
 
     def _candidates(self, model: Mixture, fold: int) -> list[Detections]:
-        search = partial(_candidates_of, PaperDetector(model), self.result.tried.threshold)
+        tried = self.result.tried
+        search = partial(_candidates_of, PaperDetector(model), tried.threshold, tried.most)
         images = (self.dataset[i : i + 1] for i in self.folds[fold])
         return list(map_images(search, images, self.cores, cluster=self.cluster))
 
     def _judge(self, found: list[Detections], fold: int, method: str, overlap: float) -> float:
         kept = []
+        energy = {"energy": self.result.tried.energy} if method == "covering" else {}
         for candidates in found:
-            chosen = suppress(candidates, method, overlap=overlap)
+            chosen = suppress(candidates, method, overlap=overlap, **energy)
             kept.append(replace(candidates[chosen.indices], score=chosen.rank))
         truth = self.dataset[self.folds[fold]].truths
         return float(average_precision(truth, kept, self.label).ap)
@@ -218,7 +234,7 @@ class _Tuner:
         settings = self.settings.as_json()
         for name in ("masks", "calibrate"):  # Detectors alone are compared.
             del settings[name]
-        parts = [self.label, settings, tried.folds, tried.threshold]
+        parts = [self.label, settings, tried.folds, tried.threshold, tried.most, tried.energy]
         return self.dataset.digest(json.dumps(parts, sort_keys=True))
 
     def _read(self, tried: TuneSettings) -> tuple[dict[str, float], dict[str, list[float]]]:
@@ -261,8 +277,10 @@ class _Tuner:
             ) from None
 
 
-def _candidates_of(detector: PaperDetector, threshold: float, one: Dataset) -> Detections:
-    return detector.candidates(one.image(0), threshold)
+def _candidates_of(
+    detector: PaperDetector, threshold: float, most: int, one: Dataset
+) -> Detections:
+    return detector.search(detector.view(one.image(0)), threshold, most)
 
 
 def _number(value: Any) -> float:

@@ -2,6 +2,8 @@
 
 Everything is kept in one folder as it is made, so that a killed run goes on where it stopped:
 
+    PRESET/tuning/CLASS/tuning.json             what cross-validation has judged, if it is wanted
+    PRESET/chosen/CLASS.json                    and what it chose; PRESET is then PRESET-tuned
     PRESET/CLASS-METHOD.safetensors             the models (a checkpoint beside one in the making)
     PRESET/candidates/CLASS-METHOD/0000.npz     what each found, in runs of images
     PRESET/results.json                         the average precisions
@@ -11,10 +13,11 @@ Everything is kept in one folder as it is made, so that a killed run goes on whe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from halfseen.compute.map import map_images
 from halfseen.data.candidates import read_candidates, write_candidates
@@ -25,15 +28,18 @@ from halfseen.errors import HalfseenError, SettingsError
 from halfseen.evaluate.table import Table
 from halfseen.evaluate.voc_ap import average_precision
 from halfseen.learn.checkpoint import Checkpoint, fingerprint
+from halfseen.learn.folds import draw_images
 from halfseen.learn.settings import TrainSettings
 from halfseen.learn.state import Round
 from halfseen.learn.trainer import Trainer
 from halfseen.learn.training_set import TrainingSet
+from halfseen.learn.tuning import STEPS, Step, TuneSettings, tune
 from halfseen.model.mixture import METHODS, Method
 from halfseen.model.store import load, save
 from halfseen.refine.detector import Detector
 from halfseen.studies.paper import AP
 from halfseen.suppression import suppress
+from halfseen.suppression.method import Interpretation
 
 # Images in one file of candidates: what a kill may cost.
 SHARD = 250
@@ -45,9 +51,17 @@ PAPER_THRESHOLD = -1.0
 MOST = 1000
 
 
+Suppress = Callable[[Detections], Interpretation]
+
+
 @dataclass(frozen=True)
 class Study:
-    """A reproduction: the data to train and test on, the folder of its results, the classes."""
+    """A reproduction: the data to train and test on, the folder of its results, the classes.
+
+    changes  of the preset's settings
+    tried    what cross-validation tries, for each class before its models; None: nothing is chosen
+    images   of the training split that this is done on, at most
+    """
 
     train: Dataset
     test: Dataset
@@ -58,19 +72,56 @@ class Study:
     cores: int | None = None
     methods: tuple[Method, ...] = METHODS
     cluster: str | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    tried: TuneSettings | None = None
+    images: int | None = None
 
     @property
     def folder(self) -> Path:
-        return self.out / self.preset
+        return self.out / (self.preset if self.tried is None else f"{self.preset}-tuned")
 
     @property
     def settings(self) -> TrainSettings:
-        return TrainSettings.preset(self.preset, seed=self.seed)
+        """Of every class, but for what is chosen for each."""
+        return TrainSettings.preset(self.preset, seed=self.seed, **self.changes)
+
+    def settings_of(self, label: str) -> TrainSettings:
+        chosen = self.chosen(label)
+        if not chosen:
+            return self.settings
+        return replace(self.settings, regularisation=chosen["lambda"], alpha=chosen["alpha"])
+
+    def chosen(self, label: str) -> dict[Step, float]:
+        """What cross-validation chose for a class; empty where it chooses nothing."""
+        if self.tried is None:
+            return {}
+        path = self.chosen_path(label)
+        try:
+            known = json.loads(path.read_bytes())
+            return {step: float(known[step]) for step in STEPS}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SettingsError(
+                f"{path}: not the values chosen for {label} ({error}); delete it to choose anew"
+            ) from None
+
+    def chosen_path(self, label: str) -> Path:
+        return self.folder / "chosen" / f"{label}.json"
+
+    def suppression(self, label: str) -> Suppress:
+        """Of BL, BLT and VIS: what the preset's users have. The paper ranks by score alone."""
+        chosen = self.chosen(label)
+        given: dict[str, Any] = {"overlap": chosen["greedy overlap"]} if chosen else {}
+        return partial(suppress, method="greedy" if self.preset == "paper" else "voting", **given)
+
+    def covering(self, label: str) -> Suppress:
+        """Of VIS+NMS: the preset's energy."""
+        chosen = self.chosen(label)
+        given: dict[str, Any] = {"overlap": chosen["covering overlap"]} if chosen else {}
+        return partial(suppress, method="covering", energy=self.energy, **given)
 
     @property
-    def suppression(self) -> str:
-        """Of BL, BLT and VIS: what the preset's users have. The paper ranks by score alone."""
-        return "greedy" if self.preset == "paper" else "voting"
+    def energy(self) -> str:
+        return "paper" if self.preset == "paper" else "odds"
 
     def model_path(self, label: str, method: str) -> Path:
         return self.folder / f"{label}-{method}.safetensors"
@@ -79,14 +130,21 @@ class Study:
 def claim(study: Study) -> None:
     """Notes what the folder holds; SettingsError if it holds a study of other images or seeds."""
     path = study.folder / "study.json"
-    content = {
+    content: dict[str, Any] = {
         "images to train": study.train.digest(),
         "images to test": study.test.digest(),
         "seed": study.seed,
     }
+    if study.changes:
+        content["settings"] = dict(study.changes)
+    if study.tried is not None:
+        content["values to choose from"] = asdict(study.tried)
+        content["images to choose by"] = study.images
+    content = json.loads(json.dumps(content))  # lists for tuples, as they are read
     try:
         known = json.loads(path.read_bytes()) if path.exists() else content
-        different = [name for name, value in content.items() if known.get(name) != value]
+        names = [*content, *(known.keys() - content.keys())]
+        different = [name for name in names if known.get(name) != content.get(name)]
         if different:
             raise SettingsError(
                 f"{study.folder}: holds a study with other {' and '.join(different)}; choose "
@@ -100,6 +158,27 @@ def claim(study: Study) -> None:
         raise SettingsError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
+def choose_class(
+    study: Study, label: str, on_value: Callable[[Step, float, int, float], None] | None = None
+) -> None:
+    """Cross-validates the settings of a class, where that is wanted and not done yet.
+
+    on_value  is called with step, value, fold and AP after every evaluation
+    """
+    path = study.chosen_path(label)
+    if study.tried is None or path.exists():
+        return
+    claim(study)
+    result = tune(
+        draw_images(study.train, label, study.images, study.seed), label,
+        study.folder / "tuning" / label, study.settings, study.tried,
+        cores=study.cores, cluster=study.cluster, on_value=on_value,
+    )  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    best = {step: result.best(step) for step in STEPS}
+    write_atomically(path, json.dumps(best, indent=1).encode())
+
+
 def train_class(
     study: Study, label: str, on_round: Callable[[Method, Round], None] | None = None
 ) -> None:
@@ -108,7 +187,8 @@ def train_class(
     if not missing:
         return
     claim(study)
-    with TrainingSet(study.train, label, study.settings, study.cores, study.cluster) as data:
+    settings = study.settings_of(label)
+    with TrainingSet(study.train, label, settings, study.cores, study.cluster) as data:
         trainer = Trainer(data)
         for method in missing:
             path = study.model_path(label, method)
@@ -170,16 +250,16 @@ def score_class(study: Study, label: str) -> dict[str, float]:
     scores: dict[str, float] = {}
     for method in METHODS:
         found = list(candidates(study, label, method))
-        scores[method] = _ap(study, label, found, study.suppression)
+        scores[method] = _ap(study, label, found, study.suppression(label))
     high = [part[part.score >= PAPER_THRESHOLD] for part in found]
-    scores["VIS_t"] = _ap(study, label, high, study.suppression)
-    scores["VIS+NMS"] = _ap(study, label, high, "covering")
+    scores["VIS_t"] = _ap(study, label, high, study.suppression(label))
+    scores["VIS+NMS"] = _ap(study, label, high, study.covering(label))
     return scores
 
 
-def _ap(study: Study, label: str, found: Sequence[Detections], method: str) -> float:
+def _ap(study: Study, label: str, found: Sequence[Detections], method: Suppress) -> float:
     def choose(part: Detections) -> Detections:
-        kept = suppress(part, method)
+        kept = method(part)
         return replace(part[kept.indices], score=kept.rank)
 
     chosen = list(map_images(choose, found, study.cores))
@@ -201,21 +281,23 @@ def table(study: Study, scores: dict[str, dict[str, float]]) -> Table:
     """Ours beside the paper's: AP in percent, and the means over the classes here."""
     columns = ("BL", "BLT", "VIS", "VIS_t", "VIS+NMS")
     paper = ("BL", "VIS", "VIS+NMS")
+    steps = () if study.tried is None else STEPS
     figures = [
         [ours[m] for m in columns] + [paper_ap(m, label) for m in paper]
         for label, ours in scores.items()
     ]
-    rows: list[list[str | float]] = [
-        [label, *values] for label, values in zip(scores, figures, strict=True)
-    ]
+    rows: list[list[str | float | None]] = []
+    for label, values in zip(scores, figures, strict=True):
+        chosen = study.chosen(label)
+        rows.append([label, *values, *(f"{chosen[step]:g}" for step in steps)])
     if figures:
-        rows.append(
-            ["mean", *(sum(column) / len(figures) for column in zip(*figures, strict=True))]
-        )
+        means = [sum(column) / len(figures) for column in zip(*figures, strict=True)]
+        rows.append(["mean", *means, *(None for _ in steps)])
+    changed = "".join(f", {name} {value}" for name, value in study.changes.items())
     return Table(
-        ["class", *columns, *(f"paper {m}" for m in paper)], rows,
+        ["class", *columns, *(f"paper {m}" for m in paper), *steps], rows,
         notes=(
-            f"AP in percent, all-point rule; preset {study.preset}, seed {study.seed}, "
+            f"AP in percent, all-point rule; preset {study.preset}{changed}, seed {study.seed}, "
             f"{len(study.train)} images to train, {len(study.test)} to test.",
             "The paper's figures are for VOC 2010 test, whose annotations are not public.",
         ),

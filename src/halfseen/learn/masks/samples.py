@@ -18,7 +18,7 @@ from halfseen.detections import GroundTruth
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import resize
 from halfseen.geometry import mirror
-from halfseen.learn.latent import Assignment, Bag, Template, collect_bags, update
+from halfseen.learn.latent import Assignment, Bag, Fit, Template, collect_bags, update
 from halfseen.learn.masks.neighbours import relative
 from halfseen.learn.masks.pastes import Occluders, as_planes, paste
 from halfseen.learn.objective import Objective
@@ -126,7 +126,7 @@ def assign(
     )  # fmt: skip
     found = []
     for bag in bags:
-        best = update(bag, templates, objective, model.descriptor, model.mirrored, overlap)
+        best = update(bag, templates, objective, model.descriptor, model.mirrored, Fit(overlap))
         found.append(None if best is None else (bag, best))
     return found
 
