@@ -176,7 +176,7 @@ def main() -> None:
             name = f"{label} {options.preset} {options.half} {text}.json".replace("/", " ")
             path = options.out / name
             if not path.exists():
-                start = time.time()
+                start = time.process_time()
                 words = dict(word.split("=") for word in text.split())
                 variant = {k[4:]: setting(words.pop(k)) for k in list(words) if k[:4] == "hog."}
                 register("hog", partial(HogVariant, **variant) if variant else Hog)
@@ -188,7 +188,7 @@ def main() -> None:
                 settings = replace(base, pyramid=pyramid, **changes)
                 with start_of_u(start_u):
                     result = compare(dataset, label, settings, turned, options.half)
-                result["seconds"] = time.time() - start
+                result["seconds"] = time.process_time() - start
                 write_atomically(path, json.dumps(result).encode())
             row = json.loads(path.read_text())
             table.setdefault(text or "preset", {})[label] = row[options.suppression]
