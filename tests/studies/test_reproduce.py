@@ -32,7 +32,7 @@ BRIEF = {
 
 def make_study(out: Path, **changes: Any) -> Study:
     scenes = tiny_scenes()
-    given = {"changes": BRIEF, "tried": TRIED, "cores": 1, "images": 12} | changes
+    given: dict[str, Any] = {"changes": BRIEF, "tried": TRIED, "cores": 1, "images": 12} | changes
     return Study(scenes, scenes[:4], out, ["car"], **given)
 
 

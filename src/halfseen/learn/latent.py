@@ -277,13 +277,12 @@ def update(
 def _around(visible: Bool) -> Boxes:
     """(N, 4) the boxes around the visible blocks of windows (N, rows, cols), in blocks."""
 
-    def axis(any_: Bool) -> tuple[Int64, Int64]:
-        length = any_.shape[1]
-        first, last = any_.argmax(1), length - any_[:, ::-1].argmax(1)
-        seen = any_.any(1)
-        return np.where(seen, first, 0), np.where(seen, last, 0)
+    def axis(across: int) -> tuple[Int64, Int64]:
+        seen = np.asarray(visible.any(across))
+        first, last = seen.argmax(1), seen.shape[1] - seen[:, ::-1].argmax(1)
+        return first * seen.any(1), last * seen.any(1)
 
-    (left, right), (top, bottom) = axis(visible.any(1)), axis(visible.any(2))
+    (left, right), (top, bottom) = axis(1), axis(2)
     return np.stack([left, top, right, bottom], axis=1).astype(np.float64)
 
 

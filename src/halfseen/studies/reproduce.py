@@ -39,7 +39,7 @@ from halfseen.model.store import load, save
 from halfseen.refine.detector import Detector
 from halfseen.studies.paper import AP
 from halfseen.suppression import suppress
-from halfseen.suppression.method import Interpretation
+from halfseen.suppression.candidates import Interpretation
 
 # Images in one file of candidates: what a kill may cost.
 SHARD = 250
