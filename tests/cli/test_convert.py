@@ -46,9 +46,10 @@ def test_nothing_is_lost_where_the_format_holds_it(
     ("words", "code", "message"),
     [
         (["--to", "kiti"], 2, "no format 'kiti'; did you mean 'kitti'?"),
-        (["--to", "cocoa"], 2, "cocoa can be read, not written"),
+        (["--to", "cocoa"], 1, "its size is not known; give its images, --images FOLDER"),
+        (["--to", "voc"], 1, "no image '000001'; a VOC folder holds the images"),
         (["--to", "coco"], 1, "its size is not known"),
-        (["--to", "mot"], 1, "MOT has no class 'Pedestrian'; did you mean 'pedestrian'?"),
+        (["--to", "mot"], 1, "did you mean 'pedestrian'? (--rename 'Pedestrian=...' renames"),
         (["--to", "kitti", "--rename", "x"], 2, "expected OLD=NEW"),
         (["--to", "kitti", "--rename", "cat=dog"], 2, "no class 'cat'"),
     ],

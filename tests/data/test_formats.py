@@ -1,6 +1,7 @@
 """Every annotation format: golden files by hand, exact round trips, and bad files named."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -139,6 +140,24 @@ def test_citypersons_golden(tmp_path: Path) -> None:
     same(region, label="ignore", ignore=True, identity=0, visible_fraction=1.0)
 
 
+def test_citypersons_in_folders_of_cities(tmp_path: Path) -> None:
+    """As Cityscapes' archives unpack: labels and images, each in the folder of its city."""
+    name = "ulm_000001_000019"
+    for place in ("labels", "images"):
+        (tmp_path / place / "ulm").mkdir(parents=True)
+    (tmp_path / "labels" / "ulm" / f"{name}_gtBboxCityPersons.json").write_text(
+        '{"imgHeight": 8, "imgWidth": 9, "objects": [{"instanceId": 24000, "label": "pedestrian", '
+        '"bbox": [1, 2, 3, 4], "bboxVis": [1, 2, 3, 4]}]}'
+    )
+    picture = tmp_path / "images" / "ulm" / f"{name}_leftImg8bit.png"
+    write_image(picture, np.zeros((8, 9, 3), np.uint8))
+    dataset = read_dataset(tmp_path / "labels", images=tmp_path / "images")
+    assert (dataset[0].image, dataset[0].source) == (name, str(picture))
+    write_dataset(dataset, tmp_path / "anno.mat", "citypersons")
+    again = read_dataset(tmp_path / "anno.mat", images=tmp_path / "images")
+    assert (again[0].source, again[0].size) == (str(picture), (8, 9))
+
+
 def test_citypersons_mat_golden(tmp_path: Path) -> None:
     cells = np.empty((1, 2), dtype=object)
     rows = np.array([[1, 10, 20, 41, 100, 24000, 10, 20, 41, 50], [5, 1, 2, 3, 4, 9, 1, 2, 3, 4.0]])
@@ -200,6 +219,36 @@ def test_coco_with_what_is_visible_golden(tmp_path: Path) -> None:
     same(found[3], full=(10, 20, 30, 50), box=(10, 20, 15, 50), occluded=True)
 
 
+def test_a_track_of_cvat_golden(tmp_path: Path) -> None:
+    track = {
+        "bbox": [10, 20, 20, 30],
+        "area": 600.0,
+        "iscrowd": 0,
+        "segmentation": [],
+        "attributes": {"occluded": True, "rotation": 0.0, "track_id": 0, "keyframe": True},
+    }
+    (found,) = only(read_dataset(coco_file(tmp_path / "instances_default.json", track)))
+    same(found, label="car", box=(10, 20, 30, 50), occluded=True, area=600, identity=0)
+
+
+def test_label_studio_golden(tmp_path: Path) -> None:
+    """Its export counts from 0, and its percents become pixels with a rest."""
+    file = tmp_path / "result.json"
+    row = {"id": 0, "image_id": 0, "category_id": 0, "segmentation": [], "ignore": 0, "iscrowd": 0,
+           "bbox": [59.99999999999999, 20.0, 60.00000000000002, 30.0], "area": 1800.0}  # fmt: skip
+    image = {"width": 120, "height": 80, "id": 0, "file_name": "images/0b5f-a.jpg"}
+    about = {"year": 2024, "version": "1.0", "contributor": "Label Studio", "url": ""}
+    content = {"images": [image], "categories": [{"id": 0, "name": "car"}], "annotations": [row],
+               "info": about}  # fmt: skip
+    file.write_text(json.dumps(content, indent=2))
+    dataset = read_dataset(file)
+    (found,) = only(dataset)
+    same(found, label="car", area=1800)
+    assert found.box == pytest.approx((60, 20, 120, 50))
+    assert found.box[2] <= 120
+    assert dataset[0].source == str(tmp_path / "images" / "0b5f-a.jpg")
+
+
 def test_cocoa_golden(tmp_path: Path) -> None:
     file = tmp_path / "amodal.json"
     hidden = {"size": [80, 120], "counts": [80 * 10 + 20, 5, 80 * 110 - 25]}  # column 10, 20 to 25
@@ -254,6 +303,12 @@ def held_by(kind: str, one: Object) -> Object:
     bare = Object(one.label, one.box)
     if kind in ("voc", "coco"):
         return one
+    if kind == "cocoa":
+        hidden = 1 - one.visible_fraction
+        whole = replace(bare, full=one.full, visible_fraction=1 - hidden, occluded=hidden > 0)
+        x1, y1, x2, y2 = one.box  # what is visible is pixels
+        pixels = (math.floor(x1), math.floor(y1), math.ceil(x2), math.ceil(y2))
+        return whole if one.box == one.full else replace(whole, box=pixels)
     if kind == "kitti":
         known = not np.isnan(one.truncation)
         return replace(bare, truncation=one.truncation if known else 0.0, level=one.level,
@@ -282,11 +337,12 @@ def held_by(kind: str, one: Object) -> Object:
                    occluded=level > 0)  # fmt: skip
 
 
-WRITTEN = [name for name, one in FORMATS.items() if one.writer]
-TARGETS = {"coco": "a.json", "crowdhuman": "a.odgt", "mot": "gt.txt", "bdd": "a.json"}
+TARGETS = {
+    "coco": "a.json", "cocoa": "a.json", "crowdhuman": "a.odgt", "mot": "gt.txt", "bdd": "a.json",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [*WRITTEN, "citypersons.mat"])
+@pytest.mark.parametrize("kind", [*FORMATS, "citypersons.mat"])
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(drawn=st.lists(any_objects(), max_size=6))
 def test_what_a_format_holds_comes_back_exactly(
@@ -312,7 +368,7 @@ def test_what_a_format_holds_comes_back_exactly(
             before = np.where(np.isnan(before), after, before)
         np.testing.assert_array_equal(after, before, err_msg=column)
     done = compare(dataset, again)
-    assert (done.lost, done.assumed) == ({}, {})
+    assert (done.lost, done.assumed, done.masks, done.names, done.left_out) == ({}, {}, 0, 0, 0)
 
 
 @pytest.mark.parametrize("kind", ["coco", "crowdhuman", "mot"])
@@ -348,12 +404,60 @@ def test_conversion_says_what_was_lost(tmp_path: Path) -> None:
     )
 
 
+def test_boxes_that_leave_the_image_go_over(tmp_path: Path) -> None:
+    """As MOT's and Caltech's do; what the other format cannot hold, it says."""
+    gt, picture = tmp_path / "gt.txt", tmp_path / "000001.png"
+    gt.write_text("1,5,-9,11,20,100,1,1,0.5\n1,6,200,1,10,10,1,1,0\n")
+    write_image(picture, np.zeros((80, 120, 3), np.uint8))
+    dataset = read_dataset(gt, images=tmp_path)
+    leaving, outside = only(dataset)
+    same(leaving, full=(-10, 10, 10, 110), box=(0, 10, 10, 80), identity=5, visible_fraction=0.5)
+    same(outside, box=(199, 0, 209, 10), identity=6, visible_fraction=0.0)
+    done = convert(dataset, tmp_path / "a.json", "coco")
+    assert str(done) == "nothing was lost; assumed: area of 2 objects"
+    with pytest.raises(AnnotationError, match="000001: object 2 is outside the image"):
+        convert(dataset, tmp_path / "voc", "voc")
+    kept = replace(dataset, truths=(dataset[0][:1],))
+    assert str(convert(kept, tmp_path / "other", "voc")) == "nothing was lost"
+    whole = one_image(Object("car", (-9, 2, 5, 6)))
+    whole = replace(whole, truths=(replace(whole[0], source=np.zeros((80, 120, 3), np.uint8)),))
+    for kind, lost in (("coco", "nothing was lost; assumed: area of 1 object"),
+                       ("voc", "lost: visible box of 1 object")):  # fmt: skip
+        assert str(convert(whole, tmp_path / f"whole.{kind}", kind)) == lost
+
+
+def test_names_and_empty_images_that_are_lost_are_counted(tmp_path: Path) -> None:
+    walker = Object("pedestrian", (1, 2, 5, 6), identity=1, visible_fraction=1.0)
+    found = Gathered(LIMITS)
+    for name, objects in (("a", [walker]), ("b", []), ("c", [walker]), ("d", [])):
+        found.add(name, f"{name}.png", SIZE, objects)
+    dataset = found.dataset("drawn")
+    assert str(convert(dataset, tmp_path / "gt.txt", "mot")) == (
+        "lost: size of 2 images, name of 2 images, 1 image without objects"
+    )
+    assert str(convert(dataset, tmp_path / "labels", "kitti")).startswith(
+        "lost: visible fraction of 2 objects, identity of 2 objects, size of 4 images; assumed: "
+    )
+
+
 def test_masks_that_are_lost_are_counted(tmp_path: Path) -> None:
-    truth = one_image(Object("car", (1, 2, 5, 6)))[0]
-    seen = replace(truth, read_mask=lambda i: np.ones(SIZE, bool))
+    """Lost are those that are not there, and those that are others; others may be made up."""
+    truth = one_image(Object("car", (1, 2, 5, 6)), Object("car", (2, 2, 6, 6)))[0]
+    masks = np.zeros((2, *SIZE), bool)
+    masks[0, 2:6, 1:5] = masks[1, 2:6, 2:6] = True
+    pixels = np.zeros((*SIZE, 3), np.uint8)
+    seen = replace(truth, read_mask=lambda i: masks[i], source=pixels)
     dataset = Dataset("drawn", ("car",), (seen,))
-    assert convert(dataset, tmp_path / "labels", "kitti").masks == 1
-    assert convert(dataset, tmp_path / "a.json", "coco").masks == 0
+    assert convert(dataset, tmp_path / "labels", "kitti").masks == 2
+    for kind in ("coco", "cocoa"):
+        assert convert(dataset, tmp_path / f"{kind}.json", kind).masks == 0
+    # Two objects cannot have one pixel there.
+    assert convert(dataset, tmp_path / "voc", "voc").masks == 1
+    box, full = (1.0, 2.0, 5.0, 6.0), (1.0, 2.0, 9.0, 9.0)
+    hidden = one_image(Object("car", box, full, occluded=True, visible_fraction=0.5))
+    assert str(convert(hidden, tmp_path / "a.json", "cocoa")) == (
+        "nothing was lost; assumed: mask of 1 object"
+    )
 
 
 def test_classes_that_a_format_does_not_have(tmp_path: Path) -> None:
@@ -361,8 +465,8 @@ def test_classes_that_a_format_does_not_have(tmp_path: Path) -> None:
     for kind in ("mot", "visdrone"):
         with pytest.raises(AnnotationError, match="has no class 'cat'; did you mean 'car'"):
             write_dataset(dataset, tmp_path / kind, kind)
-    with pytest.raises(SettingsError, match="cocoa can be read, not written"):
-        write_dataset(dataset, tmp_path / "a.json", "cocoa")
+        # A class that no object has does not matter.
+        write_dataset(replace(dataset, truths=(dataset[0][:0],)), tmp_path / kind, kind)
     with pytest.raises(SettingsError, match="no class 'dog'"):
         rename_classes(dataset, {"dog": "cat"})
 
@@ -514,6 +618,14 @@ def test_names_cannot_leave_the_folder(tmp_path: Path) -> None:
     file.write_text('{"ID": "../../etc/passwd", "gtboxes": []}')
     with pytest.raises(AnnotationError, match="is not a path inside"):
         read_dataset(file, images=tmp_path)
+
+
+def test_a_long_list_of_images_does_not_hide_the_format(tmp_path: Path) -> None:
+    images = [{"id": n, "file_name": "x" * 200, "height": 9, "width": 9} for n in range(1000)]
+    for kind, row in (("cocoa", {"regions": []}), ("coco", {"id": 1, "category_id": 1})):
+        file = tmp_path / f"{kind}.json"
+        file.write_text(json.dumps({"images": images, "annotations": [{"image_id": 1, **row}]}))
+        assert guess_format(file).name == kind
 
 
 def test_formats_that_cannot_be_told(tmp_path: Path) -> None:

@@ -31,11 +31,11 @@ def command(
 ) -> int:
     """Convert annotations, and say what the other format cannot hold.
 
-    Reads and writes voc, coco, crowdhuman, citypersons, caltech, kaist, kitti,
-    mot, bdd and visdrone; reads cocoa. Visible boxes, visible fractions, levels
-    of occlusion, truncation and ignored regions go over where the other format
-    has a place for them. What was written is read back and compared; the last
-    line says what was lost.
+    Reads and writes voc, coco, cocoa, crowdhuman, citypersons, caltech, kaist,
+    kitti, mot, bdd and visdrone. Visible boxes, visible fractions, levels of
+    occlusion, truncation and ignored regions go over where the other format has
+    a place for them. What was written is read back and compared; the last line
+    says what was lost.
 
     [bold]Examples[/bold]
       halfseen convert annotation_val.odgt val.json --to coco --images Images

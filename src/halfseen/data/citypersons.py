@@ -20,7 +20,14 @@ import numpy as np
 
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import FilePath, read_bounded, write_atomically
-from halfseen.data.gather import Gathered, ImageFolder, files_in, output_names
+from halfseen.data.gather import (
+    Gathered,
+    ImageFolder,
+    check_classes,
+    check_size,
+    files_in,
+    output_names,
+)
 from halfseen.data.limits import LIMITS, Limits
 from halfseen.data.objects import (
     Object,
@@ -33,7 +40,7 @@ from halfseen.data.objects import (
     stem,
     xywh,
 )
-from halfseen.errors import AnnotationError, suggest
+from halfseen.errors import AnnotationError
 
 CLASSES = (
     "ignore", "pedestrian", "rider", "sitting person", "person (other)", "person group",
@@ -46,7 +53,7 @@ PICTURE = "_leftImg8bit"
 def read_citypersons(
     path: FilePath, images: FilePath | None = None, limits: Limits = LIMITS
 ) -> Dataset:
-    """Read a folder of Cityscapes' JSON files, or one .mat file."""
+    """Read a folder of Cityscapes' JSON files, or of such folders of cities, or one .mat file."""
     folder = ImageFolder(images, limits)
     found = Gathered(limits)
     if Path(path).is_file():
@@ -57,9 +64,9 @@ def read_citypersons(
                     with at(f"bbs row {k + 1}"):
                         objects.append(_from_mat(row))
                 short = name.removesuffix(".png").removesuffix(PICTURE)
-                found.add(short, *folder.find(f"{short}{PICTURE}"), objects)
+                found.add(short, *_find(folder, short), objects)
         return found.dataset(path, neighbours=NEIGHBOURS)
-    for file in files_in(path, ".json"):
+    for file in sorted(Path(path).glob(f"*/*{ENDING}")) or files_in(path, ".json"):
         name = stem(file, ENDING).removesuffix(".json")
         with found.leaving_out(file):
             content = load_json(file, limits)
@@ -73,9 +80,18 @@ def read_citypersons(
             for k, row in enumerate(content["objects"]):
                 with at(f"objects[{k}]"):
                     objects.append(_from_json(row))
-            source, _ = folder.find(f"{name}{PICTURE}", (height, width))
+            source, _ = _find(folder, name, (height, width))
             found.add(name, source, (height, width), objects)
     return found.dataset(path, neighbours=NEIGHBOURS)
+
+
+def _find(
+    folder: ImageFolder, name: str, size: tuple[int, int] | None = None
+) -> tuple[str, tuple[int, int]]:
+    """The path and size of an image, which may be in the folder of its city."""
+    city = name.partition("_")[0]
+    in_city = folder.folder is not None and (folder.folder / city).is_dir()
+    return folder.find(f"{city}/{name}{PICTURE}.png" if in_city else f"{name}{PICTURE}", size)
 
 
 def _from_json(row: Any) -> Object:
@@ -170,8 +186,7 @@ def write_citypersons(dataset: Dataset, path: FilePath) -> None:
         return
     folder = Path(path)
     for truth in dataset:
-        if not all(truth.size):
-            raise AnnotationError(f"{truth.image}: its size is not known; give its images")
+        check_size(truth)
     for name, truth in zip(output_names(dataset, folder), dataset, strict=True):
         rows = [_row(one) for one in objects_of(truth)]
         content = {"imgHeight": truth.size[0], "imgWidth": truth.size[1], "objects": rows}
@@ -188,13 +203,11 @@ def _row(one: Object) -> Row:
 def _write_mat(dataset: Dataset, path: FilePath) -> None:
     from scipy.io import savemat
 
+    check_classes(dataset, "CityPersons", CLASSES)
     cells = np.empty((1, len(dataset)), dtype=object)
     for n, truth in enumerate(dataset):
         rows = []
         for one in objects_of(truth):
-            if one.label not in CLASSES:
-                advice = suggest(one.label, CLASSES)
-                raise AnnotationError(f"CityPersons has no class '{one.label}'; {advice}")
             numbers = [CLASSES.index(one.label), *xywh(one.whole), one.identity, *xywh(one.box)]
             rows.append([float(value) for value in numbers])
         name, city = f"{truth.image}{PICTURE}.png", truth.image.partition("_")[0]

@@ -5,8 +5,8 @@ annotation may hold what several data sets and tools add:
 
 - `vis_bbox` and `vis_ratio` (CityPersons): then `bbox` is the whole object and may leave the image;
 - `a_bbox` with `i_bbox`, or `inmodal_bbox` (KINS): the whole object, and what is visible of it;
-- `attributes` (CVAT, Label Studio), or fields of its own: `occluded`, `truncated`, `difficult`, and
-  `occlusion_level` 0..2 and `truncation` 0..1; `ignore`; `track_id`.
+- `attributes` (CVAT), or fields of its own: `occluded`, `truncated`, `difficult`, `track_id`, and
+  `occlusion_level` 0..2 and `truncation` 0..1; `ignore`. Label Studio exports none but `ignore`.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def _object(row: Row, size: tuple[int, int], labels: dict[Any, str]) -> Object:
             truncation=_measure(said("truncation", None), "truncation", 1.0),
             area=_measure(row.get("area"), "area", math.inf),
             level=integer(said("occlusion_level", -1), "occlusion_level", -1, 2),
-            identity=integer(row.get("track_id", -1), "track_id", -1),
+            identity=integer(said("track_id", -1), "track_id", -1),
         )  # fmt: skip
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from halfseen.data import rle
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import FilePath, write_atomically
+from halfseen.data.gather import check_size
 from halfseen.data.objects import Object, Row, objects_of, xywh
-from halfseen.errors import AnnotationError
 from halfseen.ground_truth import GroundTruth
 
 
@@ -26,20 +26,25 @@ def write_coco(dataset: Dataset, path: FilePath) -> None:
     images: list[Row] = []
     annotations: list[Row] = []
     for truth in dataset:
-        if not all(truth.size):
-            raise AnnotationError(f"{truth.image}: its size is not known; give its images")
-        key = as_id(truth.image)
-        name = Path(truth.source).name if isinstance(truth.source, str) else f"{truth.image}.png"
-        images.append(
-            {"id": key, "file_name": name, "height": truth.size[0], "width": truth.size[1]}
-        )
+        image = image_row(truth)
+        images.append(image)
         for k, one in enumerate(objects_of(truth)):
             row = _row(one, truth, k)
-            row |= {"id": len(annotations) + 1, "image_id": key, "category_id": numbers[one.label]}
+            row |= {"id": len(annotations) + 1, "image_id": image["id"]}
+            row |= {"category_id": numbers[one.label]}
             annotations.append(row)
     categories = [{"id": key, "name": label} for label, key in numbers.items()]
     content = {"images": images, "annotations": annotations, "categories": categories}
     write_atomically(path, (json.dumps(content, allow_nan=False) + "\n").encode())
+
+
+def image_row(truth: GroundTruth) -> Row:
+    """One of COCO's `images`; AnnotationError where the size is not known."""
+    check_size(truth)
+    name = Path(truth.source).name if isinstance(truth.source, str) else ""
+    height, width = truth.size
+    name = name or f"{truth.image}.png"
+    return {"id": as_id(truth.image), "file_name": name, "height": height, "width": width}
 
 
 def as_id(image: str) -> int | str:
@@ -52,7 +57,8 @@ def _row(one: Object, truth: GroundTruth, k: int) -> Row:
     x1, y1, x2, y2 = one.whole
     area = (x2 - x1) * (y2 - y1) if math.isnan(one.area) else one.area
     row: Row = {"bbox": xywh(one.whole), "area": area, "iscrowd": int(one.crowd)}
-    if one.box != one.whole:
+    height, width = truth.size
+    if one.box != one.whole or min(x1, y1, width - x2, height - y2) < 0:  # else `bbox` is both
         row["vis_bbox"] = xywh(one.box)
     if not math.isnan(one.visible_fraction):
         row["vis_ratio"] = one.visible_fraction

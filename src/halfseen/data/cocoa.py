@@ -2,11 +2,14 @@
 
 A region's `segmentation` is the outline of the whole object, [x1, y1, x2, y2, ...]; `visible_mask`
 has the run lengths of what is visible where something hides it, and `occlude_rate` the hidden
-share. Regions of stuff (`isStuff`) are left out. The class is the region's free `name`.
+share. Regions of stuff (`isStuff`) are left out. The class is the region's free `name`. Written
+outlines are the corners of whole boxes, which is all that we know of what is hidden.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +18,26 @@ import numpy as np
 from halfseen.data import rle
 from halfseen.data.boxes import Box, check_box
 from halfseen.data.coco import Segmentations
+from halfseen.data.coco_writer import image_row
 from halfseen.data.dataset import Dataset
-from halfseen.data.files import FilePath
+from halfseen.data.files import FilePath, write_atomically
 from halfseen.data.gather import Gathered, ImageFolder
 from halfseen.data.limits import LIMITS, Limits
-from halfseen.data.objects import Object, Row, at, flag, integer, is_id, load_json, number
+from halfseen.data.objects import (
+    NAN,
+    Object,
+    Row,
+    at,
+    flag,
+    integer,
+    is_id,
+    load_json,
+    number,
+    objects_of,
+    plain,
+)
 from halfseen.errors import AnnotationError
+from halfseen.ground_truth import GroundTruth
 
 
 def read_cocoa(path: FilePath, images: FilePath | None = None, limits: Limits = LIMITS) -> Dataset:
@@ -76,7 +93,8 @@ def _object(region: Any, limits: Limits) -> Object | None:
     if flag(region.get("isStuff", 0), "isStuff"):
         return None
     full = _bounds(region.get("segmentation"))
-    hidden = number(region.get("occlude_rate", 0), "occlude_rate", 0.0, 1.0)
+    rate = region.get("occlude_rate")
+    hidden = NAN if rate is None else number(rate, "occlude_rate", 0.0, 1.0)
     box = full
     if region.get("visible_mask"):
         with at("visible_mask"):
@@ -100,6 +118,41 @@ def _bounds(outline: Any) -> Box:
 
 
 def _masks(file: Path, regions: list[Row], size: tuple[int, int], limits: Limits) -> Segmentations:
-    rows = tuple(region.get("visible_mask") or [region["segmentation"]] for region in regions)
+    """The visible pixels: those of the whole outline only where nothing hides any of it."""
+    rows = tuple(
+        region.get("visible_mask")
+        or (None if region.get("occlude_rate") else [region["segmentation"]])
+        for region in regions
+    )
     places = tuple(f"{file}: region '{region['name']:.40}'" for region in regions)
     return Segmentations(rows, size, places, limits)
+
+
+def write_cocoa(dataset: Dataset, path: FilePath) -> None:
+    """Write a COCOA file; AnnotationError where the size of an image is not known."""
+    images = [image_row(truth) for truth in dataset]
+    annotations = [
+        {"id": n, "image_id": image["id"], "regions": _regions(truth)}
+        for n, (image, truth) in enumerate(zip(images, dataset, strict=True), start=1)
+    ]
+    content = {"images": images, "annotations": annotations}
+    write_atomically(path, (json.dumps(content, allow_nan=False) + "\n").encode())
+
+
+def _regions(truth: GroundTruth) -> list[Row]:
+    regions = []
+    for k, one in enumerate(objects_of(truth)):
+        x1, y1, x2, y2 = map(plain, one.whole)
+        outline = [x1, y1, x2, y1, x2, y2, x1, y2]
+        row: Row = {"name": one.label, "segmentation": outline, "isStuff": 0}
+        if not math.isnan(one.visible_fraction):
+            row["occlude_rate"] = 1 - one.visible_fraction
+        mask = truth.mask(k)
+        if mask is None and one.box != one.whole:
+            mask = np.zeros(truth.size, bool)
+            left, top = (max(math.floor(end), 0) for end in one.box[:2])
+            mask[top : math.ceil(one.box[3]), left : math.ceil(one.box[2])] = True
+        if mask is not None:
+            row["visible_mask"] = rle.encode(mask)
+        regions.append(row)
+    return regions

@@ -32,8 +32,11 @@ class Conversion:
 
     lost      columns that were known and are not, or differ
     assumed   columns that were not known, and that the format had to state
-    masks     objects whose masks were lost
+    masks     objects whose masks were lost, or differ
+    made      objects that were given a mask
     sizes     images whose size was lost
+    names     images that have another id
+    left_out  images without objects that are not there
     """
 
     images: int
@@ -41,7 +44,10 @@ class Conversion:
     lost: dict[str, int] = field(default_factory=dict)
     assumed: dict[str, int] = field(default_factory=dict)
     masks: int = 0
+    made: int = 0
     sizes: int = 0
+    names: int = 0
+    left_out: int = 0
 
     def __str__(self) -> str:
         lost = [f"{WORDS.get(k, k)} of {_count(n, 'object')}" for k, n in self.lost.items()]
@@ -49,7 +55,13 @@ class Conversion:
             lost.append(f"mask of {_count(self.masks, 'object')}")
         if self.sizes:
             lost.append(f"size of {_count(self.sizes, 'image')}")
+        if self.names:
+            lost.append(f"name of {_count(self.names, 'image')}")
+        if self.left_out:
+            lost.append(f"{_count(self.left_out, 'image')} without objects")
         made = [f"{WORDS.get(k, k)} of {_count(n, 'object')}" for k, n in self.assumed.items()]
+        if self.made:
+            made.append(f"mask of {_count(self.made, 'object')}")
         text = f"lost: {', '.join(lost)}" if lost else "nothing was lost"
         return f"{text}; assumed: {', '.join(made)}" if made else text
 
@@ -88,28 +100,41 @@ def convert(dataset: Dataset, path: FilePath, kind: str, split: str = "val") -> 
 
 def compare(before: Dataset, after: Dataset) -> Conversion:
     """Compare data sets of the same images, by id where those are kept, else in their order."""
-    named = {truth.image: truth for truth in after}
-    by_name = all(truth.image in named for truth in before if len(truth))
-    full = [truth for truth in before if len(truth)]
-    others = [named[truth.image] for truth in full] if by_name else [t for t in after if len(t)]
-    if [len(truth) for truth in full] != [len(truth) for truth in others]:
-        raise SettingsError("the data sets do not hold the same objects")
+    pairs = _pairs(before, after)
     lost = dict.fromkeys(COLUMNS, 0)
     assumed = dict.fromkeys(COLUMNS, 0)
-    masks = 0
-    for truth, other in zip(full, others, strict=True):
+    masks = made = 0
+    for truth, other in pairs:
         for name in COLUMNS:
             first, second = getattr(truth, name), getattr(other, name)
             changed, known = _changed(name, first, second)
             lost[name] += int((changed & known).sum())
             assumed[name] += int((changed & ~known).sum())
-        masks += _masks_lost(truth, other)
-    sizes = sum(all(t.size) and not all(o.size) for t, o in zip(full, others, strict=True))
+        known, stated = truth.known_masks(), other.known_masks()
+        masks += sum(not _same_mask(truth, other, k) for k in np.flatnonzero(known & stated))
+        masks += int((known & ~stated).sum())
+        made += int((stated & ~known).sum())
     return Conversion(
-        len(before), sum(map(len, full)),
+        len(before), sum(map(len, before)),
         {name: n for name, n in lost.items() if n}, {name: n for name, n in assumed.items() if n},
-        masks, sizes,
+        masks, made,
+        sizes=sum(all(t.size) and not all(o.size) for t, o in pairs),
+        names=sum(truth.image != other.image for truth, other in pairs),
+        left_out=max(len(before) - len(after), 0),
     )  # fmt: skip
+
+
+def _pairs(before: Dataset, after: Dataset) -> list[tuple[GroundTruth, GroundTruth]]:
+    """The images of both by id; where ids are not kept, those with objects in their order."""
+    named = {truth.image: truth for truth in after}
+    if all(truth.image in named for truth in before if len(truth)):
+        first = [truth for truth in before if truth.image in named]
+        second = [named[truth.image] for truth in first]
+    else:
+        first, second = ([truth for truth in found if len(truth)] for found in (before, after))
+    if [len(truth) for truth in first] != [len(truth) for truth in second]:
+        raise SettingsError("the data sets do not hold the same objects")
+    return list(zip(first, second, strict=True))
 
 
 def _changed(name: str, first: Any, second: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -124,7 +149,9 @@ def _changed(name: str, first: Any, second: Any) -> tuple[np.ndarray, np.ndarray
     return ~same, known
 
 
-def _masks_lost(truth: GroundTruth, other: GroundTruth) -> int:
-    if truth.read_mask is None or other.read_mask is not None:
-        return 0
-    return int(truth.known_masks().sum())
+def _same_mask(truth: GroundTruth, other: GroundTruth, k: int) -> bool:
+    """Whether an object's mask went over, as the same run lengths or polygons or pixel by pixel."""
+    stored = truth.segmentation(k)
+    if stored is not None and stored == other.segmentation(k):
+        return True
+    return np.array_equal(truth.mask(k), other.mask(k))  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ class Format:
     about    what it is, for a person
     boxes    which boxes its protocol compares: whole objects, or their visible extent
     module   of halfseen.data; its functions are imported when used
-    reader, writer   their names; None where it cannot be written
+    reader, writer   their names
     """
 
     name: str
@@ -32,15 +33,12 @@ class Format:
     boxes: WhichBoxes
     module: str
     reader: str
-    writer: str | None = None
+    writer: str
 
     def read(self) -> Callable[..., Dataset]:
         return cast(Callable[..., Dataset], self._function(self.reader))
 
     def write(self) -> Callable[..., None]:
-        if self.writer is None:
-            known = ", ".join(name for name, one in FORMATS.items() if one.writer)
-            raise SettingsError(f"{self.name} can be read, not written; written are {known}")
         return cast(Callable[..., None], self._function(self.writer))
 
     def _function(self, name: str) -> Any:
@@ -53,7 +51,7 @@ FORMATS = {
         Format("voc", "PASCAL VOC folder", "visible", "voc", "read_voc", "write_voc"),
         Format("coco", "COCO JSON, also of CityPersons and KINS", "whole", "coco", "read_coco",
                "write_coco"),
-        Format("cocoa", "COCO amodal JSON", "whole", "cocoa", "read_cocoa"),
+        Format("cocoa", "COCO amodal JSON", "whole", "cocoa", "read_cocoa", "write_cocoa"),
         Format("crowdhuman", "CrowdHuman .odgt", "whole", "crowdhuman", "read_crowdhuman",
                "write_crowdhuman"),
         Format("citypersons", "CityPersons .mat or folder of JSON", "whole", "citypersons",
@@ -126,7 +124,8 @@ def _of_folder(folder: Path) -> str | None:
         return "mot"
     texts = min((p for p in folder.glob("*.txt") if p.stat().st_size), default=None)
     if texts is None:
-        return "citypersons" if any(folder.glob("*.json")) else "voc"
+        names = ("*.json", "*/*_gtBboxCityPersons.json")
+        return "citypersons" if any(any(folder.glob(name)) for name in names) else "voc"
     first = _start(texts).splitlines()[0]
     if first.startswith("% bbGt"):
         return "caltech"
@@ -140,7 +139,21 @@ def _of_file(file: Path) -> str | None:
     start = _start(file).lstrip()
     if start.startswith("[") or '"frames"' in start:
         return "bdd"
-    return "cocoa" if '"regions"' in start or '"occlude_rate"' in start else "coco"
+    return "cocoa" if _first_of(file, b"regions", b"category_id") == b"regions" else "coco"
+
+
+def _first_of(file: Path, *keys: bytes) -> bytes | None:
+    """The key that stands first in a JSON file; annotations may follow megabytes of images."""
+    pattern, last = re.compile(b'"(%s)"' % b"|".join(keys)), b""
+    try:
+        with file.open("rb") as stream:
+            while part := stream.read(_PEEK):
+                if found := pattern.search(last + part):
+                    return found[1]
+                last = part[-20:]
+    except OSError as error:
+        raise AnnotationError(f"{file}: cannot be read: {error.strerror}") from None
+    return None
 
 
 def _start(file: Path) -> str:

@@ -12,7 +12,7 @@ from halfseen.data.files import FilePath, inside, is_plain_name
 from halfseen.data.image import SUFFIXES, read_size
 from halfseen.data.limits import Limits
 from halfseen.data.objects import Object, columns_of
-from halfseen.errors import AnnotationError, ImageError
+from halfseen.errors import AnnotationError, ImageError, suggest
 from halfseen.ground_truth import GroundTruth, MaskReader
 
 
@@ -155,6 +155,24 @@ def files_in(folder: FilePath, ending: str) -> list[Path]:
     if not names:
         raise AnnotationError(f"{place}: no file *{ending} in this folder")
     return [place / name for name in names]
+
+
+def check_size(truth: GroundTruth) -> None:
+    """AnnotationError where the size of an image is not known."""
+    if not all(truth.size):
+        raise AnnotationError(
+            f"{truth.image}: its size is not known; give its images, --images FOLDER"
+        )
+
+
+def check_classes(dataset: Dataset, format_name: str, known: Sequence[str]) -> None:
+    """AnnotationError for a class of objects that a format with fixed classes does not have."""
+    for label in sorted({name for truth in dataset for name in truth.label.tolist()}):
+        if label not in known:
+            raise AnnotationError(
+                f"{format_name} has no class '{label}'; {suggest(label, known)} "
+                f"(--rename '{label}=...' renames it)"
+            )
 
 
 def output_names(dataset: Dataset, folder: Path) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from halfseen.data.boxes import Box
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import FilePath, write_atomically
-from halfseen.data.gather import Gathered, ImageFolder
+from halfseen.data.gather import Gathered, ImageFolder, check_classes
 from halfseen.data.limits import LIMITS, Limits
 from halfseen.data.objects import (
     NAN,
@@ -33,7 +33,7 @@ from halfseen.data.objects import (
     read_text,
     xywh,
 )
-from halfseen.errors import AnnotationError, suggest
+from halfseen.errors import AnnotationError
 from halfseen.geometry import as_boxes, clip
 
 CLASSES = (
@@ -115,7 +115,7 @@ def read_mot(path: FilePath, images: FilePath | None = None, limits: Limits = LI
         frames: dict[int, list[Object]] = {}
         for place, frame, fields, full in read_rows(sequence, limits):
             with at(place):
-                frames.setdefault(frame, []).append(_object(fields, full, sequence.size))
+                frames.setdefault(frame, []).append(_object(fields, full))
         last = max(sequence.frames, max(frames, default=0))
         if last > limits.frames:
             raise AnnotationError(f"{sequence.file}: {last} frames exceed {limits.frames}")
@@ -124,7 +124,10 @@ def read_mot(path: FilePath, images: FilePath | None = None, limits: Limits = LI
             size = sequence.size if all(sequence.size) else None
             with found.leaving_out(f"{sequence.file}: frame {frame}"):
                 source, size = folder.find(f"{frame:06d}", size)
-                found.add(name, source, size, frames.get(frame, []))
+                objects = frames.get(frame, [])
+                for one in objects if all(size) else ():
+                    one.box = _visible(one.whole, size)
+                found.add(name, source, size, objects)
     return found.dataset(path, neighbours=NEIGHBOURS)
 
 
@@ -133,15 +136,17 @@ def frame_name(sequence: Sequence, frame: int, sequences: int) -> str:
     return f"{frame:06d}" if sequences == 1 else f"{sequence.name}-{frame:06d}"
 
 
-def _object(fields: list[str], full: Box, size: tuple[int, int]) -> Object:
-    box = full
-    if all(size):
-        x1, y1, x2, y2 = clip(as_boxes(full), size)[0].tolist()
-        box = (x1, y1, x2, y2) if x1 < x2 and y1 < y2 else full
+def _visible(full: Box, size: tuple[int, int]) -> Box:
+    """The part of a box that is inside the image; all of it where none is."""
+    x1, y1, x2, y2 = clip(as_boxes(full), size)[0].tolist()
+    return (x1, y1, x2, y2) if x1 < x2 and y1 < y2 else full
+
+
+def _object(fields: list[str], full: Box) -> Object:
     category = integer(fields[7], "class", -1, len(CLASSES)) if len(fields) > 7 else 1
     visible = number(fields[8], "visibility", -1, 1) if len(fields) > 8 else -1.0
     return Object(
-        CLASSES[max(category, 1) - 1], box, full,
+        CLASSES[max(category, 1) - 1], full,
         ignore=len(fields) > 6 and not flag(fields[6].removesuffix(".0"), "consider"),
         visible_fraction=NAN if visible < 0 else visible,
         identity=integer(fields[1], "id", -1),
@@ -150,9 +155,7 @@ def _object(fields: list[str], full: Box, size: tuple[int, int]) -> Object:
 
 def write_mot(dataset: Dataset, path: FilePath) -> None:
     """Write one gt.txt. Frames are the images' ids where those are numbers, else their order."""
-    for label in dataset.classes:
-        if label not in CLASSES:
-            raise AnnotationError(f"MOT has no class '{label}'; {suggest(label, CLASSES)}")
+    check_classes(dataset, "MOT", CLASSES)
     names = [truth.image for truth in dataset]
     numbered = all(name.isascii() and name.isdigit() and int(name) for name in names)
     lines = []

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import FilePath, write_atomically
-from halfseen.data.gather import Gathered, ImageFolder, files_in, output_names
+from halfseen.data.gather import Gathered, ImageFolder, check_classes, files_in, output_names
 from halfseen.data.limits import LIMITS, Limits
 from halfseen.data.objects import Object, at, corners, flag, integer, objects_of, read_lines, xywh
-from halfseen.errors import AnnotationError, suggest
+from halfseen.errors import AnnotationError
 
 CLASSES = (
     "ignored region", "pedestrian", "people", "bicycle", "car", "van", "truck", "tricycle",
@@ -56,9 +56,7 @@ def _object(fields: list[str]) -> Object:
 
 def write_visdrone(dataset: Dataset, path: FilePath) -> None:
     """Write a folder of annotations; AnnotationError for a class that VisDrone does not have."""
-    for label in dataset.classes:
-        if label not in CLASSES:
-            raise AnnotationError(f"VisDrone has no class '{label}'; {suggest(label, CLASSES)}")
+    check_classes(dataset, "VisDrone", CLASSES)
     folder = Path(path)
     for name, truth in zip(output_names(dataset, folder), dataset, strict=True):
         text = "".join(f"{_line(one)}\n" for one in objects_of(truth))

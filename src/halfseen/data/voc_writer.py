@@ -14,6 +14,7 @@ from halfseen.data.dataset import Dataset
 from halfseen.data.files import FilePath, is_plain_name, write_atomically
 from halfseen.data.image import write_image
 from halfseen.errors import AnnotationError
+from halfseen.geometry import clip
 from halfseen.ground_truth import MEASURES, GroundTruth
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -29,13 +30,20 @@ def write_voc(
     Images as "png" are lossless; as "jpg" they have quality 95. Instance masks are written for
     images of which any object's mask is known; where masks overlap, the later object has the pixel.
     Lists come last, and each file whole or not at all, so a list never names an image that is not
-    there. AnnotationError when an id or label cannot be a file name.
+    there. Visible boxes are cut to the image; `full` keeps the whole of them. AnnotationError when
+    an id or label cannot be a file name, or a box is outside the image.
     """
     folder = Path(root)
     names = [truth.image for truth in dataset]
     for word in [split, *names, *dataset.classes]:
         if not is_plain_name(word):
             raise AnnotationError(f"{folder}: '{word}' cannot be part of a file name")
+    for truth in dataset:
+        if isinstance(truth.source, str) and not Path(truth.source).is_file():
+            raise AnnotationError(
+                f"{truth.image}: no image '{truth.source}'; a VOC folder holds the images: give "
+                "their folder, --images FOLDER"
+            )
     if len(set(names)) < len(names):
         raise AnnotationError(f"{folder}: the image ids of {dataset.name} are not distinct")
     try:
@@ -134,8 +142,13 @@ def _annotation(truth: GroundTruth, folder: str, file: str, segmented: bool) -> 
         _add(element, "name", truth.label[k])
         for flag in FLAGS:
             _add(element, flag, int(getattr(truth, flag)[k]))
-        _add_box(element, "bndbox", truth.box[k])
-        if not np.array_equal(truth.full[k], truth.box[k]):
+        box = clip(truth.box[k], truth.size)
+        if not (box[:2] < box[2:]).all():
+            raise AnnotationError(
+                f"{truth.image}: object {k + 1} is outside the image, where VOC has no box"
+            )
+        _add_box(element, "bndbox", box)
+        if not np.array_equal(truth.full[k], box):
             _add_box(element, "full", truth.full[k])
         if truth.ignore[k]:
             _add(element, "ignore", 1)
