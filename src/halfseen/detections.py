@@ -185,8 +185,12 @@ class Detections:
 
     def describe(self, i: int) -> str:
         """One of them for a person: "car 87%, 53% seen"; its score where that is all there is."""
-        seen = 100 * float(self.visible_fraction[i])
-        return f"{self.label[i]} {self._certainty(i)}, {seen:.0f}% seen"
+        text = f"{self.label[i]} {self._certainty(i)}"
+        return text if self.box_alone(i) else f"{text}, {100 * self.visible_fraction[i]:.0f}% seen"
+
+    def box_alone(self, i: int) -> bool:
+        """Whether nothing is known of what is visible, as of boxes from a results file."""
+        return self.blocks[i].size <= 1
 
     def _certainty(self, i: int) -> str:
         probability = math.nan if self.probability is None else float(self.probability[i])

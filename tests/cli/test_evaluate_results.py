@@ -68,6 +68,10 @@ def test_the_report_and_the_json(
     assert "Missed" in page or "Best" in page
     assert page.count("data:image/jpeg") > 0
     assert "boxes, masks and hidden blocks" not in page
+    assert page.lower().count("by visible fraction, %") == 1
+    assert "Share missed against false positives per image" in page
+    # Boxes say nothing of what is visible.
+    assert "% seen" not in page
 
 
 def test_many_classes_have_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -211,12 +211,14 @@ def test_coco_with_what_is_visible_golden(tmp_path: Path) -> None:
                    "ignore": 1, "height": 40, "iscrowd": 0}  # fmt: skip
     kins = {"a_bbox": [10, 20, 20, 30], "i_bbox": [10, 20, 10, 30], "bbox": [10, 20, 20, 30]}
     kins_other = {"bbox": [10, 20, 20, 30], "inmodal_bbox": [10, 20, 5, 30], "occluded": 1}
-    rows: list[dict[str, Any]] = [cvat, citypersons, kins, kins_other]
+    tracker = {"bbox": [-4, 20, 20, 40], "bbox_vis": [0, 20, 8, 20], "track_id": -1}
+    rows: list[dict[str, Any]] = [cvat, citypersons, kins, kins_other, tracker]
     found = only(read_dataset(coco_file(tmp_path / "val.json", *rows)))
     same(found[0], label="car", box=(10, 20, 30, 50), occluded=True, area=500)
     same(found[1], full=(-4, 20, 16, 60), box=(0, 20, 16, 40), ignore=True, visible_fraction=0.4)
     same(found[2], full=(10, 20, 30, 50), box=(10, 20, 20, 50))
     same(found[3], full=(10, 20, 30, 50), box=(10, 20, 15, 50), occluded=True)
+    same(found[4], full=(-4, 20, 16, 60), box=(0, 20, 8, 40))
 
 
 def test_a_track_of_cvat_golden(tmp_path: Path) -> None:
@@ -304,8 +306,8 @@ def held_by(kind: str, one: Object) -> Object:
     if kind in ("voc", "coco"):
         return one
     if kind == "cocoa":
-        hidden = 1 - one.visible_fraction
-        whole = replace(bare, full=one.full, visible_fraction=1 - hidden, occluded=hidden > 0)
+        rate = 1 - one.visible_fraction
+        whole = replace(bare, full=one.full, visible_fraction=1 - rate, occluded=rate > 0)
         x1, y1, x2, y2 = one.box  # what is visible is pixels
         pixels = (math.floor(x1), math.floor(y1), math.ceil(x2), math.ceil(y2))
         return whole if one.box == one.full else replace(whole, box=pixels)

@@ -3,7 +3,8 @@
 COCO's boxes are [x, y, width, height], 0-based; ours are their half-open corners. Beyond COCO, an
 annotation may hold what several data sets and tools add:
 
-- `vis_bbox` and `vis_ratio` (CityPersons): then `bbox` is the whole object and may leave the image;
+- `vis_bbox` (or `bbox_vis`) and `vis_ratio` (CityPersons): then `bbox` is the whole object and may
+  leave the image;
 - `a_bbox` with `i_bbox`, or `inmodal_bbox` (KINS): the whole object, and what is visible of it;
 - `attributes` (CVAT), or fields of its own: `occluded`, `truncated`, `difficult`, `track_id`, and
   `occlusion_level` 0..2 and `truncation` 0..1; `ignore`. Label Studio exports none but `ignore`.
@@ -44,7 +45,8 @@ from halfseen.errors import AnnotationError
 
 __all__ = ["read_coco", "read_results", "write_coco", "write_results"]
 
-VISIBLE = ("vis_bbox", "i_bbox", "inmodal_bbox")  # names of the visible box, the first wins
+# Names of the visible box: CityPersons, trackers of CrowdHuman, KINS. The first wins.
+VISIBLE = ("vis_bbox", "bbox_vis", "i_bbox", "inmodal_bbox")
 
 
 def read_coco(path: FilePath, images: FilePath | None = None, limits: Limits = LIMITS) -> Dataset:

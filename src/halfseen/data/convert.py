@@ -111,7 +111,9 @@ def compare(before: Dataset, after: Dataset) -> Conversion:
             lost[name] += int((changed & known).sum())
             assumed[name] += int((changed & ~known).sum())
         known, stated = truth.known_masks(), other.known_masks()
-        masks += sum(not _same_mask(truth, other, k) for k in np.flatnonzero(known & stated))
+        masks += sum(
+            not _same_mask(truth, other, k) for k in np.flatnonzero(known & stated).tolist()
+        )
         masks += int((known & ~stated).sum())
         made += int((stated & ~known).sum())
     return Conversion(

@@ -17,6 +17,7 @@ from halfseen.evaluate.table import Table
 from halfseen.evaluate.voc_ap import Matches
 
 if TYPE_CHECKING:
+    from halfseen.evaluate.miss_rate import MissRate
     from halfseen.model.mixture import Mixture
 
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class Method:
     """One way to detect a class, under the name of its row.
 
-    model         what detects, or None for a VOC results file that something else made
+    model         what detects, or None for a results file that something else made
     source        the file that it came from
     suppression   the method of suppression, and its `settings`
     """
@@ -73,6 +74,7 @@ class Evaluation:
     problems     one line for each image or results file that was left out
     notes        one line for each measure that the data do not allow
     tables       more of them, of other protocols and of groups of objects
+    misses       miss rates of all objects by method, where they were measured
     """
 
     label: str
@@ -86,4 +88,5 @@ class Evaluation:
     differences: dict[str, APDifference]
     problems: tuple[str, ...]
     tables: tuple[Table, ...] = ()
+    misses: dict[str, MissRate] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

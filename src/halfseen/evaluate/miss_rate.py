@@ -57,7 +57,8 @@ class MissRate:
     rates    (9,) miss rates at REFERENCES
     image    (M,) image of each counted detection, best first
     right    (M,) whether it is right
-    wanted   (images,) objects to be found in each image
+    wanted   (K,) objects to be found in each image that may hold some
+    images   how many there are in all
     """
 
     value: float
@@ -65,6 +66,7 @@ class MissRate:
     image: Int64
     right: Bool
     wanted: Int64
+    images: int
 
     @property
     def objects(self) -> int:
@@ -73,7 +75,7 @@ class MissRate:
     @property
     def curve(self) -> tuple[Float64, Float64]:
         """False positives per image and miss rate after each detection."""
-        wrong = np.cumsum(~self.right) / max(len(self.wanted), 1)
+        wrong = np.cumsum(~self.right) / max(self.images, 1)
         return wrong, 1 - np.cumsum(self.right) / max(self.objects, 1)
 
 
@@ -105,7 +107,7 @@ def miss_rates(
     for members in subsets.values():
         ignored.append(pool.left_out | ~pool.members(members))
         unused.append(pool.rank >= MOST_DETECTIONS)
-    count = len(ignored)
+    count, images = len(ignored), images or len(pool.truth)
     rules = np.array(ignored, bool).reshape(count, len(tall))
     skipped = np.array(unused, bool).reshape(count, len(found))
     outcome = pool.match(rules, rules, np.array([OVERLAP]), skipped)[:, 0, pool.order]
@@ -117,8 +119,9 @@ def miss_rates(
         right = outcome[n][counted] == TRUE
         wanted = np.bincount(owner[~rules[n]], minlength=len(pool.truth))
         wrong, hits = np.cumsum(~right)[None], np.cumsum(right)[None]
-        rates = rates_at(wrong, hits, np.array([wanted.sum()]), images or len(wanted))[0]
-        results[name] = MissRate(float(log_average(rates)), rates, image[counted], right, wanted)
+        rates = rates_at(wrong, hits, np.array([wanted.sum()]), images)[0]
+        value = float(log_average(rates))
+        results[name] = MissRate(value, rates, image[counted], right, wanted, images)
     return results
 
 

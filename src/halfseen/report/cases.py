@@ -84,8 +84,10 @@ class _Words:
         }
 
     def right(self, k: int, i: int, j: int) -> Case:
-        score, fraction = float(self.found[k].score[i]), self.found[k].visibility[i].mean()
-        text = f"score {score:.2f}, IoU {self.overlap[k, i]:.2f}, {fraction:.0%} seen"
+        here = self.found[k]
+        text = f"score {here.score[i]:.2f}, IoU {self.overlap[k, i]:.2f}"
+        if not here.box_alone(i):
+            text += f", {here.visibility[i].mean():.0%} seen"
         return Case(k, i, j, text + self.by_others(k, j))
 
     def by_others(self, k: int, j: int) -> str:
@@ -124,7 +126,7 @@ def _misses(
     missed = [
         (float(area(here.box[j])), k, int(j))
         for k, here in enumerate(truth)
-        for j in np.flatnonzero((here.label == matches.label) & ~here.difficult & ~here.crowd)
+        for j in np.flatnonzero((here.label == matches.label) & ~here.left_out)
         if (k, int(j)) not in hit
     ]
     for _, k, j in sorted(missed, key=lambda miss: (-miss[0], miss[1:])):

@@ -65,7 +65,7 @@ def draw_detections(
     objects = [(i, colour(k)) for k, i in enumerate(first) if sure[i]]
     canvas = pixels.astype(np.float32)
     sketch = Sketch(size)
-    _tint(canvas, found, objects)
+    _tint(canvas, found, [(i, tone) for i, tone in objects if not found.box_alone(i)])
     for box in [] if truth is None else truth.box:
         sketch.box(box, WHITE, 1.2)
     if explain is not None:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from halfseen.evaluate.summary import Covered, Summary
+from halfseen.evaluate.summary import CURVE_POINTS, Covered, Summary
 from halfseen.report.palette import BLACK, WHITE, colour, hexadecimal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from halfseen.evaluate.miss_rate import MissRate
 
 SIZE = (4.4, 3.3)  # inches: the width of a phone, so that letters stay readable there
 INK = "#010203"  # a colour nothing else has; becomes the page's own in SVG
@@ -98,6 +100,22 @@ def precision_recall(summaries: Sequence[Summary]) -> Figure:
         for n, s in enumerate(summaries):
             line(axes, n, f"{s.name}  AP {100 * s.ap:.1f}", s.recall_curve, s.precision_curve)
         axes.set(xlim=(0, 1), ylim=(0, 1.02))
+        axes.legend()
+    return figure
+
+
+def miss_rates(methods: Mapping[str, MissRate]) -> Figure:
+    """The share missed against false positives per image, of the objects of every size."""
+    with style():
+        figure, axes = new_figure("Misses and false alarms", "false positives per image", "missed")
+        for n, (name, one) in enumerate(methods.items()):
+            wrong, missed = one.curve
+            wrong, missed = np.append(0, wrong), np.append(1, missed)
+            few = np.unique(np.geomspace(1, len(wrong), CURVE_POINTS).astype(int) - 1)
+            text = f"{name}  MR {100 * one.value:.1f}"
+            # No place on a logarithmic axis is 0: curves begin at its end.
+            line(axes, n, text, np.maximum(wrong[few], 0.01).tolist(), missed[few].tolist())
+        axes.set(xscale="log", xlim=(0.01, None), ylim=(0, 1.02))
         axes.legend()
     return figure
 

@@ -33,6 +33,7 @@ READING = (
     "Blocks that the detector sees are tinted, those it takes for hidden are dimmed and hatched. "
     "Dashed: the whole object; solid: what is seen of it; white: the truth."
 )
+READING_BOXES = "Solid: the detection; white: the truth."
 HEADINGS = {
     "Best": "The right detections with the highest scores.",
     "Partly hidden and found": "Right detections of occluded or truncated objects, best first.",
@@ -115,8 +116,10 @@ def _class_section(number: int, evaluation: Evaluation, pictures: int) -> str:
         _table(overview(summaries)),
         _figures(number, evaluation),
     ]
+    told = {table.title for table in evaluation.tables}
     details = (sweep_table(summaries), by_fraction(summaries), what_is_seen(summaries))
-    parts += [_table(table) for table in (*evaluation.tables, *details) if table is not None]
+    parts += [_table(table) for table in evaluation.tables]
+    parts += [_table(one) for one in details if one is not None and one.title not in told]
     if pictures:
         parts.append(_cases(evaluation, pictures))
     return "".join([*parts, "</section>"])
@@ -173,10 +176,12 @@ def _best(table: Table, column: int) -> str | None:
 
 def _figures(number: int, evaluation: Evaluation) -> str:
     summaries = evaluation.summaries
-    drawn = {
-        "curve": (plots.precision_recall(summaries), "Precision against recall of each method"),
-        "subsets": (plots.recall_by_subset(summaries), "Recall of each method by subset"),
-    }
+    figure = plots.precision_recall(summaries)
+    drawn = {"curve": (figure, "Precision against recall of each method")}
+    if evaluation.misses:
+        figure = plots.miss_rates(evaluation.misses)
+        drawn["misses"] = (figure, "Share missed against false positives per image")
+    drawn["subsets"] = (plots.recall_by_subset(summaries), "Recall of each method by subset")
     if any(s.sweep for s in summaries):
         drawn["sweep"] = (plots.sweep_ap(summaries), "AP against the share of objects covered")
         figure = plots.sweep_accuracy(summaries)
@@ -199,7 +204,9 @@ def _cases(evaluation: Evaluation, count: int) -> str:
     found = evaluation.found[name]
     others = {other: m for other, m in evaluation.matches.items() if other != name}
     truth = evaluation.dataset.truths
-    parts = [f"<h3>Pictures: {escape(name)}</h3><p>{READING}</p>"]
+    method = next(m for m in evaluation.methods if m.name == name)
+    reading = READING_BOXES if method.model is None else READING
+    parts = [f"<h3>Pictures: {escape(name)}</h3><p>{reading}</p>"]
     for heading, cases in choose_cases(
         truth, found, evaluation.matches[name], others, count
     ).items():

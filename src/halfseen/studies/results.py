@@ -18,6 +18,7 @@ from halfseen.evaluate.bootstrap import Among, bootstrap_difference
 from halfseen.evaluate.evaluation import Conditions, Evaluation, Method
 from halfseen.evaluate.groups import Groups, group_objects
 from halfseen.evaluate.protocols import (
+    ALL,
     Measured,
     difference_table,
     group_table,
@@ -122,6 +123,7 @@ def _evaluate(
         },
         tuple(_skipped(one) for one in results if one.skipped),
         (*tables, *([] if difference is None else [difference])),
+        {name: one.groups[ALL].miss for name, one in measured.items()},
     )  # fmt: skip
 
 
