@@ -1,6 +1,6 @@
 """Which part of given boxes is visible, measured on VOC val: `Detector.see`.
 
-    python benchmarks/voc/see.py VOC --test ids [--results peer.json --categories names.json]
+    python benchmarks/voc/see.py VOC --test ids [--candidates candidates.npz]
 
 looks, in images with instance masks, at the objects of each class that are neither difficult nor
 crowds, in four ways:
@@ -8,7 +8,8 @@ crowds, in four ways:
 true       their annotated boxes
 jittered   the same with each side moved by a normal deviate of 0.1 of the box's width or height
 own        our own detections of them (from score -1 on, matched by VOC's rule)
-peer       another detector's boxes, of a COCO results file, matched likewise
+peer       another detector's boxes, from the file that `dump_peer.py` writes, suppressed by the
+           defaults of `hs.suppress_boxes` and matched likewise
 
 and prints for each, over the objects that a window reaches: IoU of the box as it was given and of
 our mask with the instance mask, for all, occluded and whole objects; and the balanced accuracy of
@@ -35,7 +36,7 @@ from masks import (  # mypy finds the other masks.py
 )
 from numpy.typing import NDArray
 
-from halfseen.data.coco import read_results
+import halfseen as hs
 from halfseen.data.dataset import Dataset
 from halfseen.data.voc import read_voc
 from halfseen.detections import Detections, GroundTruth
@@ -44,10 +45,9 @@ from halfseen.evaluate.results import box_detections
 from halfseen.evaluate.visibility import mask_quality
 from halfseen.evaluate.voc_ap import match
 from halfseen.refine.detector import Detector
-from halfseen.studies.see import VOC_NAMES, read_categories
 
 JITTER = 0.1
-LEAST = 0.3  # score of a peer's results that are asked about
+LEAST = 0.3  # score of a peer's boxes that are asked about
 Rights = list[tuple[int, int, int]]
 
 
@@ -96,16 +96,15 @@ class Measured:
         }
 
 
-def peers(path: Path, categories: Path) -> dict[tuple[str, str], list[list[float]]]:
-    """(N, 5) boxes and scores of a COCO results file, by image and VOC's name of the class."""
-    names = read_categories(categories).labels
+def peers(path: Path) -> dict[tuple[str, str], list[list[float]]]:
+    """(N, 5) boxes and scores of what is kept of candidates, by image and class."""
+    with np.load(path, allow_pickle=False) as file:
+        image, label = file["ids"][file["image"]], file["names"][file["label"]]
+        box, score = file["box"].astype(float), file["score"].astype(float)
+    kept = hs.suppress_boxes(box, score, labels=label, images=image).indices
     found: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
-    for row in read_results(path):
-        if row["score"] >= LEAST:
-            x, y, width, height = row["bbox"]
-            label = names.get(row["category_id"], "")
-            key = str(row["image_id"]), VOC_NAMES.get(label, label)
-            found[key].append([x, y, x + width, y + height, row["score"]])
+    for i in kept[score[kept] >= LEAST].tolist():
+        found[str(image[i]), str(label[i])].append([*box[i].tolist(), float(score[i])])
     return found
 
 
@@ -152,11 +151,10 @@ def main() -> None:
     parser.add_argument("--class", dest="classes", action="append")
     parser.add_argument("--images", type=int, default=80, help="of each class")
     parser.add_argument("--variant", default="fhog")
-    parser.add_argument("--results", type=Path, help="a peer's COCO results")
-    parser.add_argument("--categories", type=Path, help="the names of its classes")
+    parser.add_argument("--candidates", type=Path, help="a peer's, of dump_peer.py")
     options = parser.parse_args()
     test = read_voc(options.voc, options.test)
-    peer = None if options.results is None else peers(options.results, options.categories)
+    peer = None if options.candidates is None else peers(options.candidates)
     measured: dict[str, Measured] = defaultdict(Measured)
     for label in options.classes or CLASSES:
         measure_class(test, label, options, peer, measured)

@@ -74,6 +74,20 @@ def test_the_report_and_the_json(
     assert "% seen" not in page
 
 
+def test_a_detector_that_finds_nothing_is_measured(
+    files: tuple[Path, Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    truth, good, _ = map(str, files)
+    nothing, lines = tmp_path / "nothing.json", tmp_path / "det.txt"
+    nothing.write_text("[]")
+    lines.write_text("")
+    for words in ([str(nothing)], [str(lines)], [str(nothing), good], [good, str(lines)]):
+        words += ["--truth", truth, "--by", "visible", "--json"]
+        assert run(["evaluate", *words, "-o", str(tmp_path / "out")]) == 0
+        methods = json.loads(capsys.readouterr().out)["classes"]["person"]["methods"]
+        assert min(one["ap"] for one in methods) == 0
+
+
 def test_many_classes_have_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ["a", "b", "c", "d"]
     content = {
@@ -110,6 +124,7 @@ def test_many_classes_have_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["RESULTS", "--truth", "TRUTH", "--boxes", "half"], 2, "boxes must be"),
         (["RESULTS", "--truth", "TRUTH", "--format", "coc"], 2, "did you mean 'coco"),
         (["TRUTH", "--truth", "TRUTH"], 1, "expected a list of results"),
+        (["RESULTS", "--truth", "EMPTY"], 1, "empty: the annotations hold no object to be found"),
     ],
 )
 def test_wrong_use_is_one_line(
@@ -120,7 +135,9 @@ def test_wrong_use_is_one_line(
     message: str,
 ) -> None:
     truth, good, _ = map(str, files)
-    places = {"TRUTH": truth, "RESULTS": good}
+    empty = files[0].with_name("empty.json")
+    empty.write_text(json.dumps(json.loads(files[0].read_text()) | {"annotations": []}))
+    places = {"TRUTH": truth, "RESULTS": good, "EMPTY": str(empty)}
     assert run(["evaluate", *(places.get(word, word) for word in words)]) == code
     printed = capsys.readouterr().err
     assert message in printed

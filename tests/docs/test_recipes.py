@@ -86,7 +86,7 @@ def modules(monkeypatch: pytest.MonkeyPatch, **named: dict[str, Any]) -> None:
 
 def run(page: str, **given: Any) -> dict[str, Any]:
     code = "\n".join(re.findall(r"```python\n(.*?)```", (PAGES / page).read_text(), re.DOTALL))
-    names: dict[str, Any] = {"np": np, **given}
+    names: dict[str, Any] = dict(given)
     exec(compile(code, page, "exec"), names)
     return names
 

@@ -95,7 +95,8 @@ def test_rows_of_other_classes_are_counted(tmp_path: Path) -> None:
     rows = [coco(), coco(category_id=99)]
     results = read_any_results(write(tmp_path / "a.json", rows), DATASET)
     assert (len(results.found[0]), results.skipped) == (1, 1)
-    with pytest.raises(AnnotationError, match="none of its 1 rows is of a class"):
+    words = "none of its 1 rows is .* of category_id 99, the annotations of car; .* --rename"
+    with pytest.raises(AnnotationError, match=words):
         read_any_results(write(tmp_path / "a.json", [coco(category_id=99)]), DATASET)
 
 

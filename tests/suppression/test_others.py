@@ -220,6 +220,8 @@ SQUARE = np.ones((4, 4), bool)
         ([SQUARE], [1], {"measure": "ios"}, "measure must be one of iou, smaller"),
         ([SQUARE], [1], {"groups": "klass"}, "found 'klass'; did you mean 'class'"),
         ([SQUARE], [1], {"groups": ["car", "bus"]}, 'groups must be "class", "all" or lists'),
+        ([SQUARE], [1], {"groups": [["car", "bus"]]}, "groups: lists of classes need labels"),
+        ([SQUARE], [1j], {}, "scores must be numbers"),
         ([SQUARE], [1], {"groups": 3}, 'groups must be "class", "all" or lists'),
         ([SQUARE], [1], {"groups": [["a"], ["a", "b"]]}, "each class in one group"),
         ([SQUARE / 3], [1], {}, r"found 0\.33.*; threshold the masks first, as in masks > 0\.5"),

@@ -77,6 +77,8 @@ def _classes(dataset: Dataset, results: Sequence[Results], chosen: Sequence[str]
     for label in chosen:
         dataset.check_class(label)
     classes = list(chosen) or results_classes(dataset, results)
+    if all(truth.left_out.all() for truth in dataset):
+        raise HalfseenError(f"{dataset.name}: the annotations hold no object to be found")
     if not classes:
         raise HalfseenError(f"{dataset.name}: none of the results is of a class with objects")
     return classes

@@ -32,6 +32,7 @@ from halfseen.errors import AnnotationError, SettingsError, suggest
 from halfseen.evaluate.results import box_detections, parse_line, results_label
 
 Rows = Iterator[tuple[str, "Row"]]
+MOST_NAMED = 5  # classes in a message
 
 
 class Row(NamedTuple):
@@ -70,6 +71,7 @@ def read_any_results(
     place = {truth.image: k for k, truth in enumerate(dataset)}
     classes = {label: n for n, label in enumerate(dataset.classes)}
     images, labels, numbers, skipped = array("q"), array("q"), array("d"), 0
+    others: set[str] = set()  # some of the classes that the data set does not have
     for where, row in READERS[kind](Path(path), dataset, limits):
         if row.image not in place and not dataset.problems:
             raise AnnotationError(
@@ -79,14 +81,14 @@ def read_any_results(
         label = _only_class(where, dataset) if row.label is None else row.label
         if row.image not in place or label not in classes:
             skipped += 1
+            if label not in classes and len(others) < MOST_NAMED:
+                others.add(label)
             continue
         images.append(place[row.image])
         labels.append(classes[label])
         numbers.extend((row.score, *row.box))
     if skipped and not images:
-        raise AnnotationError(
-            f"{path}: none of its {skipped} rows is of a class and an image of {dataset.name}"
-        )
+        raise AnnotationError(_none_left(path, dataset, skipped, others))
     found = _per_image(dataset, np.array(images, np.int64), np.array(labels, np.int64),
                        np.array(numbers).reshape(-1, 5), limits)  # fmt: skip
     return Results(Path(path).stem, str(path), found, skipped)
@@ -115,6 +117,18 @@ def _per_image(
     return tuple(found)
 
 
+def _none_left(path: FilePath, dataset: Dataset, skipped: int, others: set[str]) -> str:
+    """Why no row of a results file is left."""
+    text = f"{path}: none of its {skipped} rows is of a class and an image of {dataset.name}"
+    if not others:
+        return f"{text}: its images were left out"
+    known = ", ".join(dataset.classes[:MOST_NAMED])
+    return (
+        f"{text}: they are of {', '.join(sorted(others)):.80}, the annotations of {known:.80}; "
+        "halfseen convert --rename OLD=NEW renames those of annotations"
+    )
+
+
 def _only_class(where: str, dataset: Dataset) -> str:
     ignored = {label for near in dataset.neighbours.values() for label in near}
     classes = [label for label in dataset.classes if label not in ignored]
@@ -130,7 +144,8 @@ def _coco(path: Path, dataset: Dataset, limits: Limits) -> Rows:
     known = dataset.categories
     for n, row in enumerate(read_results(path, limits)):
         where = f"{path}: result {n}"
-        label = known.get(row["category_id"], "") if known else None
+        category = row["category_id"]
+        label = known.get(category, f"category_id {category}") if known else None
         if "bbox" in row:
             x, y, width, height = map(float, row["bbox"])
             box = (x, y, x + width, y + height)

@@ -194,14 +194,17 @@ def distinct_names(results: Sequence[Results]) -> list[str]:
 
 
 def results_classes(dataset: Dataset, results: Sequence[Results]) -> list[str]:
-    """The classes to evaluate: of a detector of one class that one, else all that have objects."""
+    """The classes to evaluate: of a detector of one class that one, else all that have objects.
+
+    Of results without a single detection all: nothing was found of them.
+    """
     ignored = {name for near in dataset.neighbours.values() for name in near}
     found = {
         name for one in results for detected in one.found for name in set(detected.label.tolist())
     }
     wanted = {name for here in dataset for name in set(here.label[~here.left_out].tolist())}
     wanted -= ignored
-    return [n for n in dataset.classes if n in (wanted if len(found) > 1 else wanted & found)]
+    return [n for n in dataset.classes if n in (wanted & found if len(found) == 1 else wanted)]
 
 
 def _sized(detected: Detections, here: GroundTruth) -> Detections:

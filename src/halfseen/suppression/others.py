@@ -227,7 +227,9 @@ def _groups(code: Int64, named: tuple[Labels | None, Int64], groups: Any) -> Int
             ) from None
         if len(member) != sum(map(len, lists)):
             raise SettingsError("groups: expected each class in one group, found one in two")
-        given = [] if labels is None else [_plain(v) for v in labels]
+        if labels is None:
+            raise SettingsError("groups: lists of classes need labels, one for each candidate")
+        given = [_plain(v) for v in labels]
         code = np.array([member.get(v, c) for v, c in zip(given, code, strict=True)], np.int64)
     return np.unique(np.column_stack([image, code]), axis=0, return_inverse=True)[1].reshape(-1)
 

@@ -24,7 +24,10 @@ LOWEST = -30.0
 def check_scores(scores: Any, scale: str) -> Float64:
     """(N,) finite scores on a scale, or SettingsError."""
     try:
-        score = np.asarray(scores, dtype=np.float64)
+        score = np.asarray(scores)
+        if np.iscomplexobj(score):
+            raise TypeError
+        score = score.astype(np.float64)
     except (TypeError, ValueError):
         raise SettingsError("scores must be numbers, one for each candidate") from None
     if score.ndim != 1:
