@@ -156,3 +156,16 @@ def test_the_example_reads_files(files: tuple[Path, Path, Path]) -> None:
     program = [sys.executable, str(ROOT / "examples" / "occlusion_report.py"), good, blind]
     done = subprocess.run([*program, "--truth", truth], capture_output=True, text=True, check=True)
     assert "On the 2 that are less than half visible, good is better" in done.stdout
+
+
+def test_without_images_the_report_says_what_it_lacks(
+    files: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    truth, good, blind = map(str, files)
+    for n in (1, 2):
+        (tmp_path / f"{n}.png").unlink()
+    assert run(["evaluate", blind, good, "--truth", truth, "-q", "-o", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("no such file") == 1
+    assert "--images FOLDER says where they are" in page
+    assert "data:image/jpeg" not in page

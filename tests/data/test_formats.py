@@ -96,8 +96,22 @@ def test_caltech_golden(tmp_path: Path) -> None:
     same(part, full=(10, 20, 30, 60), box=(10, 20, 30, 30), occluded=True, visible_fraction=0.25)
     same(barely, box=(10, 20, 30, 60), occluded=True, visible_fraction=0.0)
     same(group, label="people", occluded=True, ignore=True)
-    kaist = only(read_dataset(tmp_path, "kaist"))
-    assert [one.level for one in kaist] == [0, 1, 1, 1]
+
+
+def test_kaist_golden(tmp_path: Path) -> None:
+    """Its `occluded` has three values; where no visible box is given, no fraction is known."""
+    (tmp_path / "set06_V000_I00019.txt").write_text(
+        "% bbGt version=3\n"
+        "person 10 20 20 40 0 0 0 0 0 0 0\n"
+        "person 10 20 20 40 1 10 20 20 30 0 0\n"
+        "cyclist 10 20 20 40 2 0 0 0 0 1 0\n"
+    )
+    free, partly, heavily = only(read_dataset(tmp_path, "kaist"))
+    same(free, label="person", visible_fraction=1.0, level=0)
+    same(partly, label="person", full=(10, 20, 30, 60), box=(10, 20, 30, 50), occluded=True,
+         visible_fraction=0.75, level=1)  # fmt: skip
+    same(heavily, label="cyclist", occluded=True, ignore=True, level=2)
+    assert guess_format(tmp_path).name == "caltech"  # nothing tells them apart
 
 
 def test_mot_golden(tmp_path: Path) -> None:
@@ -500,6 +514,34 @@ BAD = [
     ("caltech", "a.txt", "% bbGt version=3\np 1 2 3 4\n", "line 2: expected 12 fields"),
     ("caltech", "a.txt", "% bbGt version=3\np 1 2 3 4 5 0 0 0 0 0 0\n", "line 2: occluded"),
     ("caltech", "a.txt", "% bbGt version=3\np 1 2 0 4 0 0 0 0 0 0 0\n", "line 2: x y w h: empty"),
+    ("kaist", "a.txt", "% bbGt version=3\np 1 2 3 4 3 0 0 0 0 0 0\n", "line 2: occluded: expected"),
+    ("kaist", "a.txt", "% bbGt version=3\np 1 2 3 4 1 1 2 x 4 0 0\n", "line 2: xv yv wv hv: expec"),
+    ("caltech", "a.txt", "% bbGt version=3\np 1 2 3 4 1 0 0 0 0 2 0\n", "line 2: ignore: expected"),
+    ("kitti", "a.txt", f"Car x 0 -1 1 2 3 4{' 0' * 7}", "line 1: truncated: expected a number"),
+    ("mot", "gt.txt", "1,1,1,1,0,5,1,1,1\n", "line 1: box: empty or reversed"),
+    ("mot", "gt.txt", "1,1,1,1,5,5,2,1,1\n", "line 1: consider: expected 0 or 1"),
+    ("visdrone", "a.txt", "1,2,3,4,1,1,2,0\n", "a.txt, line 1: truncation: expected 0 or 1"),
+    ("visdrone", "a.txt", "1,2,3,4,1,1,0,3\n", "line 1: occlusion: expected a whole number"),
+    ("visdrone", "a.txt", "1,2,0,4,1,1,0,0\n", "line 1: box: empty or reversed"),
+    ("crowdhuman", "a.odgt", '{"ID": "a", "gtboxes": [{"tag": "person", "fbox": [1, 2, 3, 4], '
+     '"vbox": [1, 2, 3]}]}', r"line 1: gtboxes\[0\]: vbox: expected"),
+    ("crowdhuman", "a.odgt", '{"ID": "a", "gtboxes": 3}', "line 1: gtboxes: expected a list"),
+    ("bdd", "a.json", '[{"name": "a", "labels": [{"category": "c", "attributes": {"occluded": 2}, '
+     '"box2d": {"x1": 1, "y1": 1, "x2": 5, "y2": 5}}]}]',
+     r"frame 0: labels\[0\]: attributes.occluded: expected 0 or 1"),
+    ("bdd", "a.json", '[{"name": "a", "labels": [{"category": "c", '
+     '"box2d": {"x1": 9, "y1": 1, "x2": 5, "y2": 5}}]}]', r"labels\[0\]: box2d: empty or reversed"),
+    ("cocoa", "a.json", '{"annotations": [{"image_id": 1, "regions": [{"name": "a", '
+     '"segmentation": [1, 1, 5, 1, 5, 5], "occlude_rate": 7}]}]}',
+     r"regions\[0\]: occlude_rate: expected a number from 0 to 1"),
+    ("cocoa", "a.json", '{"annotations": [{"image_id": 1, "regions": [{"name": "a", '
+     '"segmentation": [1, 1, 5, 1, 5, 5], "visible_mask": {"size": [2, 2], "counts": [3]}}]}]}',
+     r"regions\[0\]: visible_mask: counts"),
+    ("cocoa", "a.json", '{"annotations": [{"regions": []}]}', r"annotations\[0\]: image_id: "),
+    ("citypersons", "a.json", '{"imgHeight": 9, "imgWidth": 9, "objects": [{"label": 3}]}',
+     r"objects\[0\]: label: expected a text"),
+    ("citypersons", "a.json", '{"imgHeight": 0, "imgWidth": 9, "objects": []}',
+     "a.json: imgHeight: expected a whole number from 1"),
     ("mot", "gt.txt", "1,2,3\n", "gt.txt, line 1: expected 6 to 10 fields"),
     ("mot", "gt.txt", "0,1,1,1,5,5,1,1,1\n", "line 1: frame: expected a whole number"),
     ("mot", "gt.txt", "999999999,1,1,1,5,5,1,1,1\n", "line 1: frame: expected a whole number"),
@@ -533,13 +575,33 @@ def test_a_bad_file_is_named_with_line_and_field(
     tmp_path: Path, kind: str, name: str, text: str, words: str
 ) -> None:
     (tmp_path / name).write_text(text)
-    place = tmp_path if kind in ("kitti", "caltech", "visdrone") else tmp_path / name
+    place = tmp_path if kind in ("kitti", "caltech", "kaist", "visdrone") else tmp_path / name
     if (kind, name) == ("citypersons", "a.json"):
         place = tmp_path
     with pytest.raises(AnnotationError, match=words) as caught:
         read_dataset(place, kind)
     assert str(tmp_path / name) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [(0, 9, "class: expected a whole number"), (3, -1, "x y w h: empty or reversed"),
+     (5, 0.5, "instance: expected a whole number"), (8, np.inf, "visible x y w h: expected")],
+)  # fmt: skip
+def test_a_bad_row_of_a_mat_file_is_named(
+    tmp_path: Path, column: int, value: float, words: str
+) -> None:
+    cells = np.empty((1, 2), dtype=object)
+    for n in range(2):
+        bbs = np.array([[1, 10, 20, 41, 100, 24000, 10, 20, 41, 50.0]] * 2)
+        bbs[1, column] = value if n else bbs[1, column]
+        cells[0, n] = {"cityname": "ulm", "im_name": f"ulm_{n}_leftImg8bit.png", "bbs": bbs}
+    savemat(tmp_path / "anno.mat", {"anno": cells})
+    dataset = read_dataset(tmp_path / "anno.mat")
+    assert [truth.image for truth in dataset] == ["ulm_0"]
+    (line,) = dataset.problems
+    assert f"anno.mat: image 2: bbs row 2: {words}" in line
 
 
 def test_one_bad_file_does_not_cost_the_others(tmp_path: Path) -> None:

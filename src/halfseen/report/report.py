@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from halfseen.arrays import Pixels
-from halfseen.errors import HalfseenError
+from halfseen.errors import HalfseenError, ImageError
 from halfseen.evaluate.evaluation import Evaluation, Method
 from halfseen.evaluate.overview import by_fraction, overview, sweep_table, what_is_seen
 from halfseen.evaluate.table import Cell, Table
@@ -206,27 +206,32 @@ def _cases(evaluation: Evaluation, count: int) -> str:
     truth = evaluation.dataset.truths
     method = next(m for m in evaluation.methods if m.name == name)
     reading = READING_BOXES if method.model is None else READING
-    parts = [f"<h3>Pictures: {escape(name)}</h3><p>{reading}</p>"]
+    parts, missing = [], []
     for heading, cases in choose_cases(
         truth, found, evaluation.matches[name], others, count
     ).items():
         if cases:
-            figures = "".join(_case(evaluation, name, case) for case in cases)
+            figures = "".join(_case(evaluation, name, case, missing) for case in cases)
             parts.append(
                 f'<h3>{heading}</h3><p class="soft">{HEADINGS[heading]}</p>'
                 f'<div class="grid">{figures}</div>'
             )
-    return "".join(parts)
+    if missing:
+        reading += f" Some are not here: {escape(missing[0])}; --images FOLDER says where they are."
+    return "".join([f"<h3>Pictures: {escape(name)}</h3><p>{reading}</p>", *parts])
 
 
-def _case(evaluation: Evaluation, name: str, case: Case) -> str:
-    image = evaluation.dataset[case.image].image
+def _case(evaluation: Evaluation, name: str, case: Case, missing: list[str]) -> str:
+    image, source = evaluation.dataset[case.image].image, evaluation.dataset[case.image].source
     try:
+        if isinstance(source, str) and not source:
+            raise ImageError(f"{image}: no image is named")
         pixels = picture(evaluation.dataset, evaluation.found[name], case, evaluation.label)
         shown = f'<img alt="{escape(f"{image}: {case.caption}")}" src="{_data_uri(pixels)}">'
     except HalfseenError as error:
         # The detections of a results file can be judged without their pictures.
-        shown = f"<p>{escape(str(error))}</p>"
+        missing.append(str(error))
+        shown = ""
     return (
         f"<figure>{shown}<figcaption><b>{escape(image)}</b> {escape(case.caption)}</figcaption>"
         "</figure>"
