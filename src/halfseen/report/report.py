@@ -206,7 +206,8 @@ def _cases(evaluation: Evaluation, count: int) -> str:
     truth = evaluation.dataset.truths
     method = next(m for m in evaluation.methods if m.name == name)
     reading = READING_BOXES if method.model is None else READING
-    parts, missing = [], []
+    parts: list[str] = []
+    missing: list[str] = []
     for heading, cases in choose_cases(
         truth, found, evaluation.matches[name], others, count
     ).items():
