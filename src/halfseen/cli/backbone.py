@@ -50,6 +50,8 @@ def command(
         print(f"  {row['network']}: {row['state']}")
         print(f"  SHA-256 of the description {row['sha256']}")
         if check:
-            print("  loaded and run: blocks of an image of 64 x 96 pixels "
-                  + " x ".join(map(str, row["blocks"])))  # fmt: skip
+            print(
+                "  loaded and run: blocks of an image of 64 x 96 pixels "
+                + " x ".join(map(str, row["blocks"]))
+            )
     return 0

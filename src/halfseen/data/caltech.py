@@ -56,11 +56,13 @@ def _object(fields: list[str], version: int, levels: bool) -> Object:
     level = integer(fields[5], "occluded", 0, 2)
     visible = corners(fields[6:10], "xv yv wv hv", empty=True)
     one = Object(
-        fields[0], full, full,
+        fields[0],
+        full,
+        full,
         occluded=level > 0,
         level=level if levels or level == 2 else -1,
         ignore=len(fields) > 10 and flag(fields[10], "ignore"),
-    )  # fmt: skip
+    )
     if level == 0:
         one.visible_fraction = 1.0
     elif visible == full:

@@ -195,9 +195,11 @@ def write_citypersons(dataset: Dataset, path: FilePath) -> None:
 
 def _row(one: Object) -> Row:
     return {
-        "instanceId": one.identity, "label": one.label,
-        "bbox": xywh(one.whole), "bboxVis": xywh(one.box),
-    }  # fmt: skip
+        "instanceId": one.identity,
+        "label": one.label,
+        "bbox": xywh(one.whole),
+        "bboxVis": xywh(one.box),
+    }
 
 
 def _write_mat(dataset: Dataset, path: FilePath) -> None:

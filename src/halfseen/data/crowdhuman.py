@@ -66,12 +66,14 @@ def _object(row: Any) -> Object:
     box = corners(row["vbox"], "vbox", empty=True) if "vbox" in row else full
     mask = row["tag"] == MASK
     one = Object(
-        PERSON if mask else row["tag"], box, full,
+        PERSON if mask else row["tag"],
+        box,
+        full,
         crowd=mask,
         ignore=mask or flag(extra.get("ignore", 0), "extra.ignore"),
         occluded=flag(extra.get("occ", 0), "extra.occ"),
         identity=integer(extra.get("box_id", -1), "extra.box_id", -1),
-    )  # fmt: skip
+    )
     if "vbox" in row:
         one.visible_fraction = one.area_ratio
     return one

@@ -54,13 +54,14 @@ def parse_object(fields: list[str]) -> Object:
     with at("box"):
         check_box(box)
     return Object(
-        fields[0], box,
+        fields[0],
+        box,
         truncation=NAN if truncation < 0 else truncation,
         truncated=truncation > 0,
         level=-1 if level == 3 else level,
         occluded=level in (1, 2),
         ignore=fields[0] == DONT_CARE,
-    )  # fmt: skip
+    )
 
 
 def write_kitti(dataset: Dataset, path: FilePath) -> None:

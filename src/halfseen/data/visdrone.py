@@ -46,12 +46,13 @@ def _object(fields: list[str]) -> Object:
     truncated = flag(fields[6], "truncation")
     level = integer(fields[7], "occlusion", -1, 2)
     return Object(
-        CLASSES[category], corners(fields[:4], "box"),
+        CLASSES[category],
+        corners(fields[:4], "box"),
         ignore=category == 0 or not flag(fields[4], "score"),
         truncated=truncated,
         occluded=level > 0,
         level=level,
-    )  # fmt: skip
+    )
 
 
 def write_visdrone(dataset: Dataset, path: FilePath) -> None:

@@ -71,8 +71,9 @@ def read_voc(
         return dataset
     for label in classes:
         if label not in dataset.classes:
-            raise SettingsError(f"{folder}: no object '{label}' in {split}; "
-                                f"{suggest(label, dataset.classes)}")  # fmt: skip
+            raise SettingsError(
+                f"{folder}: no object '{label}' in {split}; {suggest(label, dataset.classes)}"
+            )
     kept = tuple(truth[np.isin(truth.label, list(classes))] for truth in dataset)
     return replace(dataset, classes=tuple(classes), truths=kept)
 
@@ -84,8 +85,9 @@ def find_voc(root: FilePath) -> Path:
         raise AnnotationError(f"{top}: no such folder; expected a VOC folder with Annotations")
     if (top / "Annotations").is_dir():
         return top
-    found = sorted(path.parent for path in [*top.glob("*/Annotations"),
-                                            *top.glob("VOCdevkit/*/Annotations")])  # fmt: skip
+    found = sorted(
+        path.parent for path in [*top.glob("*/Annotations"), *top.glob("VOCdevkit/*/Annotations")]
+    )
     if not found:
         raise AnnotationError(f"{top}: not a VOC folder: it has no Annotations")
     if len(found) > 1:

@@ -108,11 +108,13 @@ def box_quality(
     for k, i, j in matches.right:
         here, detected = truth[k], found[k]
         known = np.isfinite(here.visible_fraction[j])
-        rows.append((
-            iou(detected.visible[i], here.box[j]),
-            iou(clip(detected.full[i], detected.size), here.box[j]),
-            iou(detected.full[i], here.full[j]) if known else np.nan,
-        ))  # fmt: skip
+        rows.append(
+            (
+                iou(detected.visible[i], here.box[j]),
+                iou(clip(detected.full[i], detected.size), here.box[j]),
+                iou(detected.full[i], here.full[j]) if known else np.nan,
+            )
+        )
     table = np.array(rows, dtype=np.float64).reshape(-1, 3)
     return BoxQuality(*table.T)
 

@@ -186,9 +186,11 @@ def felzenszwalb_channels(hist: Float32, clip: float, epsilon: float, out: Float
             for k in range(count):
                 value = cell[k] + cell[k + count]
                 cell_out[bins + k] = half * (
-                    min(s0 * value, limit) + min(s1 * value, limit)
-                    + min(s2 * value, limit) + min(s3 * value, limit)
-                )  # fmt: skip
+                    min(s0 * value, limit)
+                    + min(s1 * value, limit)
+                    + min(s2 * value, limit)
+                    + min(s3 * value, limit)
+                )
             weight = np.float32(1 / math.sqrt(bins))
             cell_out[bins + count] = weight * t0
             cell_out[bins + count + 1] = weight * t1

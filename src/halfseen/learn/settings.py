@@ -247,8 +247,10 @@ class TrainSettings(Checked):
         TypeError, ValueError, AttributeError or SettingsError for what are no settings.
         """
         kinds = {
-            "pyramid": PyramidSettings, "mask_head": MaskSettings, "calibration": CalibrateSettings,
-        }  # fmt: skip
+            "pyramid": PyramidSettings,
+            "mask_head": MaskSettings,
+            "calibration": CalibrateSettings,
+        }
         return _from_json(
             cls, {k: _from_json(kinds[k], v) if k in kinds else v for k, v in recorded.items()}
         )

@@ -202,7 +202,7 @@ class _Tuner:
 
     def _suppress(
         self, step: Step, values: list[float], fold: int
-    ) -> Iterator[tuple[float, float]]:  # fmt: skip
+    ) -> Iterator[tuple[float, float]]:
         """Judges overlaps on the candidates of the best model so far."""
         before: Step = "lambda" if step == "greedy overlap" else "alpha"
         file = self._model_file(before, self.result.best(before), fold)

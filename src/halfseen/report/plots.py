@@ -192,6 +192,7 @@ def as_png(figure: Figure, dpi: float = 160) -> bytes:
     """A picture file on white, for documents that cannot hold SVG."""
     out = io.BytesIO()
     with style():
-        figure.savefig(out, format="png", dpi=dpi, facecolor=hexadecimal(WHITE),
-                       edgecolor=hexadecimal(BLACK))  # fmt: skip
+        figure.savefig(
+            out, format="png", dpi=dpi, facecolor=hexadecimal(WHITE), edgecolor=hexadecimal(BLACK)
+        )
     return out.getvalue()

@@ -127,9 +127,11 @@ def _draw_scenes(settings: DemoSettings, on_step: OnStep) -> tuple[Dataset, Data
 
     lessons = render_scenes(settings.scenes, settings.seed, size=settings.size, on_done=tell)
     tests = render_scenes(
-        settings.tests, settings.seed + TEST_SEED, size=settings.size,
+        settings.tests,
+        settings.seed + TEST_SEED,
+        size=settings.size,
         on_done=lambda done: tell(settings.scenes + done),
-    )  # fmt: skip
+    )
     return lessons, tests
 
 

@@ -158,8 +158,9 @@ class Covering(Method):
         if len(own) > MANY:
             log.warning(
                 "covering suppression of %d candidates: the result may not be proven optimal within"
-                " its limits; raise the detection threshold", len(own),
-            )  # fmt: skip
+                " its limits; raise the detection threshold",
+                len(own),
+            )
         shapes = candidates.visible if self.blocks == "visible" else candidates.whole
         compared, measure = candidates.compared(self.measure)
         covered = shapes.take(own)

@@ -63,9 +63,11 @@ class Neighbours:
         return len(self.labels)
 
     def cover(
-        self, window: tuple[float, float, float, float], size: tuple[int, int],
+        self,
+        window: tuple[float, float, float, float],
+        size: tuple[int, int],
         rng: np.random.Generator,
-    ) -> tuple[Pixels, Bool]:  # fmt: skip
+    ) -> tuple[Pixels, Bool]:
         """Pixels (3, height, width) of a neighbour of the object in the window, and its mask."""
         n = int(rng.integers(len(self)))
         pictures = self.pictures[self.labels[n]]

@@ -210,9 +210,11 @@ def _inner_box(shape: tuple[int, int], model: Mixture) -> tuple[float, float, fl
 
 
 def _cut(
-    image: UInt8, window: Float64, shape: tuple[int, int],
+    image: UInt8,
+    window: Float64,
+    shape: tuple[int, int],
     descriptor: Descriptor,
-) -> Float32:  # fmt: skip
+) -> Float32:
     """(3, height, width): a window and its margin, resized so that a block is a cell again.
 
     Border pixels are repeated where the margin reaches beyond the image.
