@@ -186,8 +186,8 @@ def natural(
     right: list[tuple[int, int, int]] = []
     for k, i in enumerate(known):
         truth, image = test[i], test.image(i)
-        mine = (truth.label == label) & ~truth.difficult & ~truth.crowd
-        windows, which = object_windows(image, truth, mine, model)
+        own = (truth.label == label) & ~truth.difficult & ~truth.crowd
+        windows, which = object_windows(image, truth, own, model)
         found.append(detector.finish(detector.view(image), windows))
         right.extend((k, n, j) for n, j in enumerate(which))
     result["objects"] = real_masks(truths, found, Assigned(right))

@@ -120,14 +120,14 @@ def measure_class(
     right: dict[str, Rights] = defaultdict(list)
     for k, (i, truth) in enumerate(zip(some, truths, strict=True)):
         image = test.image(i)
-        mine = np.flatnonzero((truth.label == label) & ~truth.difficult & ~truth.crowd)
-        boxes = truth.box[mine]
+        objects = np.flatnonzero((truth.label == label) & ~truth.difficult & ~truth.crowd)
+        boxes = truth.box[objects]
         moved = np.random.default_rng([0, i]).normal(0, JITTER, boxes.shape)
         sides = np.tile(boxes[:, 2:] - boxes[:, :2], 2)
         for kind, ask in (("true", boxes), ("jittered", boxes + moved * sides)):
             seen[kind].append(detector.see(image, ask, label))
             given[kind].append(ask)
-            right[kind] += [(k, n, j) for n, j in enumerate(mine.tolist())]
+            right[kind] += [(k, n, j) for n, j in enumerate(objects.tolist())]
         own = detector.detect(image, THRESHOLD)
         seen["own"].append(own)
         given["own"].append(own.full)

@@ -62,8 +62,8 @@ def detect_all(test: Dataset, models: list[Mixture]) -> list[Detections]:
 
 def measured(test: Dataset, found: list[Detections], label: str) -> float | None:
     """Average precision of a class, in percent; None if the images have no object of it."""
-    mine = [part[np.flatnonzero(part.label == label)] for part in found]
-    ap = 100 * summarise(match(test.truths, mine, label)).ap
+    own = [part[np.flatnonzero(part.label == label)] for part in found]
+    ap = 100 * summarise(match(test.truths, own, label)).ap
     return ap if np.isfinite(ap) else None
 
 

@@ -157,8 +157,8 @@ def table(classes: dict[str, Points], means: Points) -> Table:
     for label, own in {**classes, "mean": means}.items():
         for method in dict.fromkeys(point["method"] for point in own):
             at = [point for point in own if point["method"] == method]
-            told = [f"{p['balanced_accuracy']:.2f}" for p in at if p["share"] > 0]
-            rows.append([label, method, *(p["ap"] for p in at), *told])
+            cells = [f"{p['balanced_accuracy']:.2f}" for p in at if p["share"] > 0]
+            rows.append([label, method, *(p["ap"] for p in at), *cells])
     shares = [f"{share:.0%}" for share in SHARES]
     columns = [f"AP {share}" for share in shares] + [f"BA {share}" for share in shares[1:]]
     return Table(["class", "method", *columns], rows)

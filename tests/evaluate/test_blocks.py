@@ -75,15 +75,15 @@ def test_covered_by_more_than_half() -> None:
     occluder[0:3, 4:8] = True  # three quarters of the second
     truth = covered_blocks(occluder, (0, 0, 12, 8), (2, 3), (0, 0, 12, 8))
     assert truth.hidden.tolist() == [[False, True, False], [False] * 3]
-    assert truth.judged.all()
+    assert truth.counted.all()
 
 
-def test_blocks_mostly_outside_box_or_image_are_not_judged() -> None:
+def test_blocks_mostly_outside_box_or_image_are_not_counted() -> None:
     nothing = np.zeros(SIZE, bool)
     beside = covered_blocks(nothing, (0, 0, 12, 8), (2, 3), (3, 0, 10, 8))
-    assert beside.judged.tolist() == [[False, True, True]] * 2  # a quarter, all, a half inside
+    assert beside.counted.tolist() == [[False, True, True]] * 2  # a quarter, all, a half inside
     outside = covered_blocks(nothing, (-8, 0, 4, 8), (2, 3), (-8, 0, 4, 8))
-    assert outside.judged.tolist() == [[False, False, True]] * 2
+    assert outside.counted.tolist() == [[False, False, True]] * 2
 
 
 def test_counts_and_their_ratios() -> None:
@@ -139,10 +139,10 @@ def test_neighbour_hides_what_it_covers() -> None:
     truth = neighbour_blocks(make_pair(), 0, (0, 0, 12, 8), (2, 3))
     assert truth is not None
     assert truth.hidden.tolist() == [[False, False, True]] * 2
-    assert truth.judged.tolist() == [[True, False, True]] * 2
+    assert truth.counted.tolist() == [[True, False, True]] * 2
 
 
-def test_blocks_that_both_share_are_not_judged() -> None:
+def test_blocks_that_both_share_are_not_counted() -> None:
     masks = np.zeros((2, *SIZE), bool)
     masks[0, :, 0:5] = True  # a quarter of the middle blocks
     masks[1, :, 5:12] = True  # the rest of them, and the right ones
@@ -151,7 +151,7 @@ def test_blocks_that_both_share_are_not_judged() -> None:
     truth = neighbour_blocks(pair, 0, (0, 0, 12, 8), (2, 3))
     assert truth is not None
     assert truth.hidden.tolist() == [[False, False, True]] * 2
-    assert truth.judged.tolist() == [[True, False, True]] * 2
+    assert truth.counted.tolist() == [[True, False, True]] * 2
 
 
 def test_neighbour_counts() -> None:

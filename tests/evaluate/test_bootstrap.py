@@ -100,8 +100,8 @@ def test_resamples_are_those_of_a_plain_loop(kept: int, monkeypatch: pytest.Monk
         ap.append(good - poor)
         rates = [miss_rates(Pool.of(copies, p, "car"), {"any": Setup()}) for p in parts]
         miss.append(rates[0]["any"].value - rates[1]["any"].value)
-    told = bootstrap_difference(pair[1], pair[0], resamples=40, seed=5)
-    assert (told.low, told.high) == pytest.approx(np.quantile(ap, [0.025, 0.975]), abs=1e-12)
+    found = bootstrap_difference(pair[1], pair[0], resamples=40, seed=5)
+    assert (found.low, found.high) == pytest.approx(np.quantile(ap, [0.025, 0.975]), abs=1e-12)
     first, second = (miss_rates(pool, {"any": Setup()})["any"] for pool in pools)
     rate = bootstrap_miss_rates(second, first, resamples=40, seed=5)
     assert (rate.low, rate.high) == pytest.approx(np.quantile(miss, [0.025, 0.975]), abs=1e-12)
@@ -109,7 +109,7 @@ def test_resamples_are_those_of_a_plain_loop(kept: int, monkeypatch: pytest.Monk
     among = Among(len(truths), full)
     some = [match([truths[k] for k in full], [p[k] for k in full], "car") for p in (founds, worse)]
     again = bootstrap_difference(some[1], some[0], resamples=40, seed=5, among=among)
-    assert again.resamples == told.resamples
+    assert again.resamples == found.resamples
 
 
 def test_a_method_does_not_differ_from_itself() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfseen.cli.data import Images, Kind, Split, open_dataset
-from halfseen.cli.evaluate_results import Request, Show, evaluate_files, make_folder, tell_problems
+from halfseen.cli.evaluate_results import (
+    Request,
+    Show,
+    evaluate_files,
+    leave,
+    make_folder,
+    record,
+    tell_problems,
+)
 from halfseen.cli.models import complete_model
 from halfseen.cli.options import Cluster, Cores, OutFolder, Overlap, Quiet, Suppression, flag
 from halfseen.cli.terminal import Report, note, show
@@ -112,14 +118,12 @@ def command(
     """
     from halfseen.evaluate.evaluation import Conditions
     from halfseen.evaluate.sweep import SHARES
-    from halfseen.report.files import as_document, as_text, write_files
     from halfseen.studies.evaluate import with_paper_flags
 
-    report = Report(quiet)
+    report, wanted = Report(quiet), Show(out, json, quiet)
     if truth is not None:
-        show = Show(out, json, quiet)
         question = Request(tuple(by or ()), boxes, kind, split, images, tuple(classes or ()))
-        return evaluate_files(words, truth, question, show)
+        return evaluate_files(words, truth, question, wanted)
     if by or boxes or kind:
         raise SettingsError("--by, --boxes and --format are for results files: give --truth DATA")
     if len(words) < 2:
@@ -143,16 +147,18 @@ def command(
     tell_problems(problems, report)
     if not evaluations:
         raise HalfseenError(f"{data}: no class could be evaluated")
-    facts = _facts(data, split, dataset, conditions, method)
-    if json:
-        print(as_text(as_document(evaluations, facts)))
-    if out is not None:
-        for path in write_files(
-            out, evaluations, Path(split).stem if data.is_dir() else data.stem, facts
-        ):
-            report.wrote(path)
-    elif not json:
-        report.say("give a folder with -o for the report: curves, pictures, results files")
+    shares = ", ".join(f"{share:.0%}" for share in conditions.shares)
+    facts = record(
+        dataset,
+        str(data),
+        split=split if data.is_dir() else data.name,
+        boxes="whole objects, cut to the image" if whole_boxes else "as annotated",
+        threshold=f"{threshold:g}",
+        suppression=method,
+        sweep=f"{shares} covered, seed {seed}" if shares else "none",
+    )
+    part = Path(split).stem if data.is_dir() else data.stem
+    leave(evaluations, facts, part, wanted, report, "curves, pictures, results files")
     return 1 if problems else 0
 
 
@@ -247,26 +253,3 @@ def _print_tables(evaluation: Evaluation) -> None:
         show(f"{name} against {evaluation.baseline}: {difference} (95%, bootstrap over images)")
     if evaluation.differences:
         print()
-
-
-def _facts(
-    data: Path, split: str, dataset: Dataset, conditions: Conditions, method: str
-) -> dict[str, str]:
-    """What made the results, for the record."""
-    from datetime import datetime
-
-    import halfseen
-
-    shares = ", ".join(f"{share:.0%}" for share in conditions.shares)
-    return {
-        "halfseen": halfseen.__version__,
-        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "command": shlex.join(["halfseen", *sys.argv[1:]]),
-        "data": str(data),
-        "split": split if data.is_dir() else data.name,
-        "images": f"{len(dataset)} read, {len(dataset.problems)} problems",
-        "boxes": "whole objects, cut to the image" if conditions.whole_boxes else "as annotated",
-        "threshold": f"{conditions.threshold:g}",
-        "suppression": method,
-        "sweep": f"{shares} covered, seed {conditions.seed}" if shares else "none",
-    }

@@ -43,7 +43,6 @@ def evaluate_files(words: Sequence[str], truth: Path, request: Request, show: Sh
     """Evaluate results files, print tables or JSON, and write the report; the exit code."""
     from halfseen.data.formats import find_format, guess_format, read_dataset
     from halfseen.evaluate.any_results import read_any_results
-    from halfseen.report.files import as_document, as_text, write_files
     from halfseen.studies.results import Question, evaluate_classes
 
     report = Report(show.quiet)
@@ -60,14 +59,9 @@ def evaluate_files(words: Sequence[str], truth: Path, request: Request, show: Sh
     if not show.json and not show.quiet:
         _print_tables(evaluations)
     tell_problems(problems, report)
-    facts = _facts(truth, dataset, kind.name, question.boxes)
-    if show.json:
-        print(as_text(as_document(evaluations, facts)))
-    if show.out is not None:
-        for path in write_files(show.out, evaluations, truth.stem, facts):
-            report.wrote(path)
-    elif not show.json:
-        report.say("give a folder with -o for the report: curves, and the worst misses")
+    boxes = "whole objects" if question.boxes == "whole" else "what is visible"
+    facts = record(dataset, f"{truth} ({kind.name})", boxes=f"of {boxes}")
+    leave(evaluations, facts, truth.stem, show, report, "curves, and the worst misses")
     return 1 if dataset.problems else 0
 
 
@@ -96,8 +90,8 @@ def _print_tables(evaluations: Sequence[Evaluation]) -> None:
             print(table.text(), end="\n\n")
 
 
-def _facts(truth: Path, dataset: Dataset, kind: str, boxes: str) -> dict[str, str]:
-    """What made the results, for the record."""
+def record(dataset: Dataset, data: str, **facts: str) -> dict[str, str]:
+    """What made the results."""
     from datetime import datetime
 
     import halfseen
@@ -106,10 +100,30 @@ def _facts(truth: Path, dataset: Dataset, kind: str, boxes: str) -> dict[str, st
         "halfseen": halfseen.__version__,
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
         "command": shlex.join(["halfseen", *sys.argv[1:]]),
-        "data": f"{truth} ({kind})",
+        "data": data,
         "images": f"{len(dataset)} read, {len(dataset.problems)} problems",
-        "boxes": f"of {'whole objects' if boxes == 'whole' else 'what is visible'}",
+        **facts,
     }
+
+
+def leave(
+    evaluations: Sequence[Evaluation],
+    facts: dict[str, str],
+    split: str,
+    show: Show,
+    report: Report,
+    more: str,
+) -> None:
+    """Print the figures as JSON and write the report, as far as they are asked for."""
+    from halfseen.report.files import as_document, as_text, write_files
+
+    if show.json:
+        print(as_text(as_document(evaluations, facts)))
+    if show.out is not None:
+        for path in write_files(show.out, evaluations, split, facts):
+            report.wrote(path)
+    elif not show.json:
+        report.say(f"give a folder with -o for the report: {more}")
 
 
 def make_folder(out: Path | None) -> None:

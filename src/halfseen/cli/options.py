@@ -89,6 +89,14 @@ OutFolder = Annotated[
 ]
 
 
+def check_files(source: Path, out: Path) -> None:
+    """Fail before the work where there is nothing to read, or nowhere to write."""
+    if not source.is_file():
+        raise SettingsError(f"{source}: no such file")
+    if not out.absolute().parent.is_dir():
+        raise SettingsError(f"{out}: its folder does not exist; make it first")
+
+
 def make_settings(
     preset: Preset, method: MethodName, seed: int, chosen: list[str] | None, fast: bool = True
 ) -> TrainSettings:

@@ -10,7 +10,7 @@ import typer
 
 from halfseen.cli.convert import as_names
 from halfseen.cli.models import complete_model
-from halfseen.cli.options import Cores, OutFile, Quiet, flag
+from halfseen.cli.options import Cores, OutFile, Quiet, check_files, flag
 from halfseen.cli.terminal import Report
 from halfseen.errors import SettingsError
 
@@ -68,10 +68,7 @@ def command(
     from halfseen.refine.detector import Detector
     from halfseen.studies.see import categories_beside, read_categories, see_file
 
-    if not source.is_file():
-        raise SettingsError(f"{source}: no such file")
-    if not out.absolute().parent.is_dir():
-        raise SettingsError(f"{out}: its folder does not exist; make it first")
+    check_files(source, out)
     report = Report(quiet)
     names = read_categories(categories_beside(source, categories), as_names(rename))
     detector = Detector(name_models(model or ["all"], report.say))

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from halfseen.cli.options import OutFile, Quiet, flag
+from halfseen.cli.options import OutFile, Quiet, check_files, flag
 from halfseen.cli.terminal import Report
-from halfseen.errors import SettingsError
 
 NAME = "suppress"
 
@@ -60,10 +59,7 @@ def command(
     """
     from halfseen.suppression.results import suppress_file
 
-    if not source.is_file():
-        raise SettingsError(f"{source}: no such file")
-    if not out.absolute().parent.is_dir():
-        raise SettingsError(f"{out}: its folder does not exist; make it first")
+    check_files(source, out)
     report = Report(quiet)
     given = {"method": method, "overlap": overlap}
     settings = {name: value for name, value in given.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What the libraries that compute are told: numba where it keeps kernels, BLAS its threads.
+"""What the libraries that compute need: a place for the kernels of numba, one thread for BLAS.
 
 Kernels compile when first called and are kept on disk, so that only the first run waits. numba
 tries the folder of the source, then the user's cache folder, and fails to import a kernel where

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfseen.arrays import UInt8
-from halfseen.compute.map import Map
 from halfseen.compute.memory import keep_freed_memory
 from halfseen.data.image import as_image, read_image
-from halfseen.detect.search import ModelSearch, as_detections
+from halfseen.detect.search import search_levels
 from halfseen.detect.see import check_boxes, in_order, models_of, windows_of_boxes
 from halfseen.detect.stage import Stage
-from halfseen.detect.view import FeatureGroup, Levels, Plane, View
+from halfseen.detect.view import FeatureGroup, View
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.model.mixture import Mixture
@@ -171,7 +169,7 @@ class PaperDetector:
         parts = [Detections.empty(view.size) for _ in self.models]
         with view.spread() as each:
             for levels in view.levels:
-                for m, found in _search_levels(view, levels, threshold, most, each).items():
+                for m, found in search_levels(view, levels, threshold, most, each).items():
                     parts[m] = found
         return Detections.concatenate(parts).sorted() if len(parts) > 1 else parts[0]
 
@@ -183,40 +181,3 @@ def _number(name: str, value: Any) -> float:
     if np.isnan(value):
         raise SettingsError(f"{name} must be a number, found nan")
     return float(value)
-
-
-def _search_levels(
-    view: View, levels: Levels, threshold: float, most: int | None, each: Map
-) -> dict[int, Detections]:
-    """The detections of each model of a group, which share these levels."""
-    group = levels.group
-    bases = {group.basis_of(m) for m in group.models}
-    # A window that is not among the best of its component has `most` better places, so it is not
-    # among the model's best either.
-    searches = {
-        m: ModelSearch(model, threshold, group.basis_of(m), most, blank=False)
-        for m, model in group.models.items()
-    }
-    wanted = {m: levels.of_model(m) for m in group.models}
-
-    def make(k: int) -> dict[Any, Plane]:
-        features = levels.features(k)
-        return {basis: Plane.of(features, basis) for basis in bases}
-
-    def search(made: dict[int, dict[Any, Plane]], batch: range, m: int) -> Detections | None:
-        for k in wanted[m]:
-            if k in batch:
-                searches[m].add(made[k][group.basis_of(m)])
-        if batch.stop < len(levels.plans):
-            return None
-        # With the last levels in one go, so that threads wait for each other least.
-        view.await_kernels()
-        windows = searches[m].windows()
-        found = as_detections(group.models[m], m, windows, levels.scales[wanted[m]], view.size)
-        return found if most is None else found[:most]
-
-    result: list[Detections] = []
-    for batch in levels.batches():
-        made = dict(zip(batch, each(make, batch), strict=True))
-        result = each(partial(search, made, batch), group.models)
-    return dict(zip(group.models, result, strict=False))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
+from halfseen.compute.map import Map
 from halfseen.detect.responses import Reached, Rule, find_level, pack_weights
-from halfseen.detect.view import MirrorBasis, Plane
+from halfseen.detect.view import Levels, MirrorBasis, Plane, View
 from halfseen.detect.windows import find_outside, place_boxes
 from halfseen.detections import Detections, as_blocks, visible_boxes
 from halfseen.errors import ModelError
@@ -232,6 +234,43 @@ class ModelSearch:
         """The windows of each of the model's templates, in their order."""
         found = [search.windows() for search in self._searches]
         return [windows for side in zip(*found, strict=True) for windows in side]
+
+
+def search_levels(
+    view: View, levels: Levels, threshold: float, most: int | None, each: Map
+) -> dict[int, Detections]:
+    """The detections of each model of a group, which share these levels."""
+    group = levels.group
+    bases = {group.basis_of(m) for m in group.models}
+    # A window that is not among the best of its component has `most` better places, so it is not
+    # among the model's best either.
+    searches = {
+        m: ModelSearch(model, threshold, group.basis_of(m), most, blank=False)
+        for m, model in group.models.items()
+    }
+    wanted = {m: levels.of_model(m) for m in group.models}
+
+    def make(k: int) -> dict[Any, Plane]:
+        features = levels.features(k)
+        return {basis: Plane.of(features, basis) for basis in bases}
+
+    def search(made: dict[int, dict[Any, Plane]], batch: range, m: int) -> Detections | None:
+        for k in wanted[m]:
+            if k in batch:
+                searches[m].add(made[k][group.basis_of(m)])
+        if batch.stop < len(levels.plans):
+            return None
+        # With the last levels in one go, so that threads wait for each other least.
+        view.await_kernels()
+        windows = searches[m].windows()
+        found = as_detections(group.models[m], m, windows, levels.scales[wanted[m]], view.size)
+        return found if most is None else found[:most]
+
+    result: list[Detections] = []
+    for batch in levels.batches():
+        made = dict(zip(batch, each(make, batch), strict=True))
+        result = each(partial(search, made, batch), group.models)
+    return dict(zip(group.models, result, strict=False))
 
 
 def as_detections(

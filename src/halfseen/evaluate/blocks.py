@@ -1,8 +1,8 @@
 """Were the right blocks called hidden? Truth for the blocks of a window, and counts over many.
 
-A block is *judged* if at least half of it lies in the image and in the object's box: what the
+A block is *counted* if at least half of it lies in the image and in the object's box: what the
 detector says of blocks beside the object, or outside the image, is no claim about the object. Where
-the object's outline is not known, a judged block may show background between its parts.
+the object's outline is not known, a counted block may show background between its parts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class BlockTruth:
     """Which blocks of a window are truly hidden, and of which this is known; each (rows, cols)."""
 
     hidden: Bool
-    judged: Bool
+    counted: Bool
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def count_blocks(visibility: Bool, truth: BlockTruth) -> BlockCounts:
     """Counts of one detection's flags."""
     if visibility.shape != truth.hidden.shape:
         raise ValueError(f"flags of {visibility.shape} blocks, truth of {truth.hidden.shape}")
-    hidden, clear = truth.judged & truth.hidden, truth.judged & ~truth.hidden
+    hidden, clear = truth.counted & truth.hidden, truth.counted & ~truth.hidden
     return BlockCounts(
         int((hidden & ~visibility).sum()), int((hidden & visibility).sum()),
         int((clear & visibility).sum()), int((clear & ~visibility).sum()), 1,
@@ -135,7 +135,7 @@ def neighbour_blocks(
     """Truth from instance masks: what another object hides of object i; None without i's mask.
 
     Hidden: others cover more than half of the block and the object at most a tenth. Visible: the
-    object covers more than half. Nothing else is judged, because there the outline of the hidden
+    object covers more than half. Nothing else is counted, because there the outline of the hidden
     part is not known. A neighbour *behind* the object that shows inside its box also counts as
     hiding: masks do not tell the order in depth, so ask it of occluded objects only.
     """
@@ -168,7 +168,7 @@ def neighbour_counts(
             continue
         flags = found[k].visibility[i]
         blocks = neighbour_blocks(truth[k], j, found[k].window[i], flags.shape)
-        if blocks is not None and (blocks.hidden & blocks.judged).any():
+        if blocks is not None and (blocks.hidden & blocks.counted).any():
             total += count_blocks(flags, blocks)
     return total
 
@@ -176,7 +176,7 @@ def neighbour_counts(
 def whole_counts(
     truth: Sequence[GroundTruth], found: Sequence[Detections], matches: Matches
 ) -> BlockCounts:
-    """Counts over the right detections of whole objects, whose every judged block is visible."""
+    """Counts over the right detections of whole objects, whose every counted block is visible."""
     total = BlockCounts()
     for k, i, j in matches.right:
         if whole(truth[k])[j]:

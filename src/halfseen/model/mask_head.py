@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,24 +73,6 @@ class FigureSettings(Checked):
     least: float = number(0.1, 0, 1e3)
 
 
-class Network(NamedTuple):
-    """The tensors of a `Grouping` as float32."""
-
-    enter: Float32
-    enter_bias: Float32
-    wide: Float32
-    wide_bias: Float32
-    pool: Float32
-    pool_bias: Float32
-    again: Float32
-    again_bias: Float32
-    repool: Float32
-    repool_bias: Float32
-    leave: Float32
-    leave_bias: Float32
-    gain: Float32
-
-
 @dataclass(frozen=True, eq=False)
 class Grouping:
     """A small convolutional network on the blocks of a window; float16, C channels.
@@ -151,9 +132,9 @@ class Grouping:
         return cls(**tensors)
 
     @cached_property
-    def ready(self) -> Network:
-        """The tensors as the kernels take them."""
-        return Network(*(tensor.astype(np.float32) for tensor in self.tensors().values()))
+    def ready(self) -> dict[str, Float32]:
+        """The tensors by name, as float32."""
+        return {name: tensor.astype(np.float32) for name, tensor in self.tensors().items()}
 
     def tensors(self) -> dict[str, NDArray[np.float16]]:
         """By name, as they are stored."""

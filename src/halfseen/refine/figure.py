@@ -90,7 +90,7 @@ class FigureGround:
                     model = self._models[int(found.model[n])]
                     assert model.head is not None
                     looks = model.head.looks[int(found.component[n])]
-                    if found.mirrored[n]:  # judged from the component's side
+                    if found.mirrored[n]:  # from the component's side
                         window = window[..., model.descriptor.mirror]
                     typical[n] = probable(typical[n], window, looks)
         return typical

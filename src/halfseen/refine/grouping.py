@@ -8,14 +8,14 @@ from numba import njit
 from numpy.lib.stride_tricks import as_strided
 
 from halfseen.arrays import Bool, Float32
-from halfseen.model.mask_head import INPUTS, HiddenSettings, Network
+from halfseen.model.mask_head import INPUTS, HiddenSettings
 
 # Windows that the caches hold.
 AT_ONCE = 4
 
 
 def group(
-    network: Network,
+    network: dict[str, Float32],
     logits: Float32,
     quarters: Float32,
     outside: Bool,
@@ -42,8 +42,8 @@ def inputs(logits: Float32, quarters: Float32, outside: Bool, settings: HiddenSe
     return out
 
 
-def forward(inputs: Float32, net: Network) -> Float32:
-    """(N, rows, cols): the network `net` of `Grouping` on inputs (N, rows, cols, INPUTS)."""
+def forward(inputs: Float32, net: dict[str, Float32]) -> Float32:
+    """(N, rows, cols): the network of a `Grouping` on inputs (N, rows, cols, INPUTS)."""
     out = np.empty(inputs.shape[:3], np.float32)
     for start in range(0, len(inputs), AT_ONCE):
         run = slice(start, start + AT_ONCE)
@@ -51,16 +51,16 @@ def forward(inputs: Float32, net: Network) -> Float32:
     return out
 
 
-def _forward(inputs: Float32, net: Network) -> Float32:
+def _forward(inputs: Float32, net: dict[str, Float32]) -> Float32:
     shape = inputs.shape[:3]
     alike = likeness(inputs)
-    h = _rectified(_around(inputs, 1), net.enter, net.enter_bias)
-    h = _rectified(_around(h.reshape(*shape, -1), 2), net.wide, net.wide_bias)
-    h = _rectified(_pooled(h, alike), net.pool, net.pool_bias)
-    h += _rectified(_around(h.reshape(*shape, -1), 2), net.again, net.again_bias)
-    h = _rectified(_pooled(h, alike), net.repool, net.repool_bias)
-    logits = _around(h.reshape(*shape, -1), 1) @ net.leave + net.leave_bias
-    return np.asarray(logits.reshape(shape) + net.gain * inputs[..., 0], np.float32)
+    h = _rectified(_around(inputs, 1), net["enter"], net["enter_bias"])
+    h = _rectified(_around(h.reshape(*shape, -1), 2), net["wide"], net["wide_bias"])
+    h = _rectified(_pooled(h, alike), net["pool"], net["pool_bias"])
+    h += _rectified(_around(h.reshape(*shape, -1), 2), net["again"], net["again_bias"])
+    h = _rectified(_pooled(h, alike), net["repool"], net["repool_bias"])
+    logits = _around(h.reshape(*shape, -1), 1) @ net["leave"] + net["leave_bias"]
+    return np.asarray(logits.reshape(shape) + net["gain"] * inputs[..., 0], np.float32)
 
 
 def _rectified(x: Float32, weights: Float32, bias: Float32) -> Float32:

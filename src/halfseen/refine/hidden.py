@@ -151,7 +151,7 @@ def _mark(
     for (_, component, mirrored, k), rows in same.items():
         head = heads[rows[0]]
         template = head.templates[component, mirrored]
-        # A mirror image is judged from the component's side, here and below.
+        # A mirror image is seen from the component's side, here and below.
         side = np.s_[:, :, :: -1 if mirrored else 1]
         windows = features[k], top[rows], left[rows]
         logits[rows] = hidden_logits(*windows, template.weights, template.bias)[side]

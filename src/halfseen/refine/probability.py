@@ -81,10 +81,10 @@ def agreement(found: Detections, candidates: Detections, settings: CalibrationSe
     It is never below the detection's own score, and rises with it.
     """
     others = candidates[candidates.score >= settings.margin]
-    boxes, say = others.clipped, settings.beta * others.score
+    boxes, weight = others.clipped, settings.beta * others.score
     total = np.empty(len(found))
     for i, (own, score) in enumerate(zip(found.clipped, responses_of(found), strict=True)):
-        agree = say[iou(own, boxes) >= settings.agree]
+        agree = weight[iou(own, boxes) >= settings.agree]
         # The detection itself is one of the candidates, unless it scores less than those that
         # count, or its box is empty.
         total[i] = max(np.logaddexp.reduce(agree, initial=-np.inf), settings.beta * score)

@@ -148,7 +148,7 @@ def sweep_ap(summaries: Sequence[Summary]) -> Figure:
 def sweep_accuracy(summaries: Sequence[Summary]) -> Figure:
     """Balanced accuracy of the hidden blocks against the share covered; chance is 0.5."""
     return _sweep(
-        summaries, "Hidden blocks told right", "balanced accuracy",
+        summaries, "Hidden blocks found", "balanced accuracy",
         lambda step: step.blocks.balanced_accuracy, 0.4,
     )  # fmt: skip
 

@@ -87,8 +87,15 @@ def chain_bounds(
     nested, single = np.float32((rows + cols) * 6e-8), np.float32(16 * 6e-8)
     for start in range(0, count, max(lanes, 1)):
         some = min(lanes, count - start)
+        # Of windows without padding or contrast, all but the gains is as in those before.
+        weighed = start > 0 and not (padded or contrast)
         for k in range(some):
             n = start + k
+            if weighed:
+                for r in range(rows):
+                    for c in range(cols):
+                        gain[r * cols + c, k] = responses[n, r, c] - u[n]
+                continue
             known[k] = 0
             for r in range(rows):
                 for c in range(cols):
