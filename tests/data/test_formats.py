@@ -114,6 +114,21 @@ def test_kaist_golden(tmp_path: Path) -> None:
     assert guess_format(tmp_path).name == "caltech"  # nothing tells them apart
 
 
+def test_bbgt_in_the_folders_of_videos(tmp_path: Path) -> None:
+    """As KAIST unpacks."""
+    for place in ("labels/set06/V000", "images/set06/V000/visible"):
+        (tmp_path / place).mkdir(parents=True)
+    text = "% bbGt version=3\nperson 1 2 3 4 0 0 0 0 0 0 0\n"
+    (tmp_path / "labels" / "set06" / "V000" / "I00019.txt").write_text(text)
+    picture = tmp_path / "images" / "set06" / "V000" / "visible" / "I00019.jpg"
+    write_image(picture, np.zeros((8, 9, 3), np.uint8))
+    assert guess_format(tmp_path / "labels").name == "caltech"
+    dataset = read_dataset(tmp_path / "labels", "kaist", images=tmp_path / "images")
+    assert (dataset[0].image, dataset[0].source) == ("set06_V000_I00019", str(picture))
+    assert dataset[0].size == (8, 9)
+    assert read_dataset(tmp_path / "labels")[0].size == (0, 0)
+
+
 def test_mot_golden(tmp_path: Path) -> None:
     folder = tmp_path / "MOT17-02"
     (folder / "gt").mkdir(parents=True)
@@ -614,6 +629,8 @@ def test_one_bad_file_does_not_cost_the_others(tmp_path: Path) -> None:
 
 
 def test_text_that_is_no_text_and_byte_order_marks(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf")
+    assert len(read_dataset(tmp_path)[0]) == 0
     (tmp_path / "a.txt").write_bytes(b"Car \xff")
     with pytest.raises(AnnotationError, match=r"a\.txt: not UTF-8 text at byte 4"):
         read_dataset(tmp_path, "kitti")

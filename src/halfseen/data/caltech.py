@@ -1,5 +1,8 @@
 """Caltech's and KAIST's pedestrian annotations (bbGt): a folder of text files, one an image.
 
+The files may also stand as both data sets unpack, `set06/V000/I00019.txt`: the image is then called
+`set06_V000_I00019`, as Caltech's toolbox calls it.
+
 After a first line `% bbGt version=3`, each object is `label x y w h occluded xv yv wv hv ignore
 angle`: the whole box and the visible one. Coordinates are taken as they are. As in the Caltech
 toolbox, an object that is not occluded is wholly visible, and one whose visible box equals the
@@ -14,11 +17,13 @@ from pathlib import Path
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import FilePath, write_atomically
 from halfseen.data.gather import Gathered, ImageFolder, files_in, output_names
+from halfseen.data.image import SUFFIXES
 from halfseen.data.limits import LIMITS, Limits
 from halfseen.data.objects import Object, at, corners, flag, integer, objects_of, read_lines, xywh
 from halfseen.errors import AnnotationError
 
 HEAD = "% bbGt version="
+NESTED = "set*/V*/*.txt"
 FIELDS = {0: 10, 1: 10, 2: 11, 3: 12}  # of a line, by version
 NEIGHBOURS = {"person": ("people", "person?", "person-fa", "cyclist", "ignore")}
 
@@ -29,7 +34,7 @@ def read_caltech(
     """Read a folder of bbGt files; `levels` reads `occluded` as KAIST's levels."""
     folder = ImageFolder(images, limits)
     found = Gathered(limits)
-    for file in files_in(path, ".txt"):
+    for file in sorted(Path(path).glob(NESTED)) or files_in(path, ".txt"):
         with found.leaving_out():
             objects, version = [], 0
             for n, line in read_lines(file, limits):
@@ -38,13 +43,24 @@ def read_caltech(
                         version = integer(line.removeprefix(HEAD), "version", 0, 3)
                     else:
                         objects.append(_object(line.split(), version, levels))
-            found.add(file.stem, *folder.find(file.stem), objects)
+            place = file.relative_to(path).with_suffix("")
+            found.add("_".join(place.parts), *_find(folder, place), objects)
     return found.dataset(path, neighbours=NEIGHBOURS)
 
 
 def read_kaist(path: FilePath, images: FilePath | None = None, limits: Limits = LIMITS) -> Dataset:
     """Read a folder of KAIST's annotations, whose `occluded` is a level."""
     return read_caltech(path, images, limits, levels=True)
+
+
+def _find(folder: ImageFolder, place: Path) -> tuple[str, tuple[int, int]]:
+    """The path and size of an image: in the same folders as its text, KAIST's in `visible`."""
+    if folder.folder is not None and len(place.parts) > 1:
+        for name in (place, place.parent / "visible" / place.name):
+            for suffix in SUFFIXES:
+                if (folder.folder / f"{name}{suffix}").is_file():
+                    return folder.find(f"{name}{suffix}")
+    return folder.find("_".join(place.parts))
 
 
 def _object(fields: list[str], version: int, levels: bool) -> Object:

@@ -6,6 +6,7 @@ import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -122,11 +123,12 @@ def guess_format(path: FilePath) -> Format:
 def _of_folder(folder: Path) -> str | None:
     if any(folder.glob("gt/gt.txt")) or any(folder.glob("*/gt/gt.txt")):
         return "mot"
-    texts = min((p for p in folder.glob("*.txt") if p.stat().st_size), default=None)
+    files = chain(sorted(folder.glob("*.txt")), sorted(folder.glob("set*/V*/*.txt")))
+    texts = next((p for p in files if p.stat().st_size), None)
     if texts is None:
         names = ("*.json", "*/*_gtBboxCityPersons.json")
         return "citypersons" if any(any(folder.glob(name)) for name in names) else "voc"
-    first = _start(texts).splitlines()[0]
+    first = _start(texts).lstrip().partition("\n")[0]
     if first.startswith("% bbGt"):
         return "caltech"
     return "visdrone" if first.count(",") >= 7 else "kitti"
