@@ -502,6 +502,16 @@ def test_classes_that_a_format_does_not_have(tmp_path: Path) -> None:
         rename_classes(dataset, {"dog": "cat"})
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+def test_boxes_that_are_not_finite_are_not_written(kind: str, tmp_path: Path) -> None:
+    for box, full in (((1, 2, NAN, 4), None), ((1, 2, 3, 4), (1, 2, np.inf, 4))):
+        dataset = one_image(Object("pedestrian", box, full))
+        name = "box" if full is None else "full"
+        with pytest.raises(AnnotationError, match=f"000001: {name} of object 1: not finite"):
+            write_dataset(dataset, tmp_path / "out", kind)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_sizes_come_from_the_images(tmp_path: Path) -> None:
     (tmp_path / "labels").mkdir()
     (tmp_path / "labels" / "7.txt").write_text(f"Car 0 0 -1 1 2 3 4{' 0' * 7}\n")

@@ -10,6 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import numpy as np
+
 from halfseen.data.dataset import Dataset
 from halfseen.data.files import FilePath, read_most
 from halfseen.data.limits import LIMITS, Limits
@@ -98,6 +100,11 @@ def read_dataset(
 def write_dataset(dataset: Dataset, path: FilePath, kind: str, split: str = "val") -> None:
     """Write annotations in a format; of VOC also the images."""
     write = find_format(kind).write()
+    for truth in dataset:
+        for name in ("box", "full"):
+            wrong = np.flatnonzero(~np.isfinite(getattr(truth, name)).all(axis=1))
+            if len(wrong):
+                raise AnnotationError(f"{truth.image}: {name} of object {wrong[0] + 1}: not finite")
     try:
         if kind == "voc":
             write(dataset, path, split)
