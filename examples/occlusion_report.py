@@ -17,6 +17,7 @@ import numpy as np
 
 import halfseen as hs
 from halfseen.data.formats import guess_format, read_dataset
+from halfseen.errors import HalfseenError
 from halfseen.evaluate.any_results import Results, read_any_results
 from halfseen.evaluate.bootstrap import bootstrap_difference
 from halfseen.evaluate.results import box_detections
@@ -62,6 +63,8 @@ def main() -> None:
     options = parser.parse_args()
 
     question = Question(by=("visible",))
+    if (options.truth is None) != (not options.results):
+        parser.error("give two results files and --truth, or nothing at all")
     if options.truth is None:
         dataset, results = made_up()
     else:
@@ -91,4 +94,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except HalfseenError as error:
+        raise SystemExit(str(error)) from None

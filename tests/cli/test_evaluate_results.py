@@ -154,6 +154,13 @@ def test_the_example_says_which_detector_is_better(tmp_path: Path) -> None:
 def test_the_example_reads_files(files: tuple[Path, Path, Path]) -> None:
     truth, good, blind = map(str, files)
     program = [sys.executable, str(ROOT / "examples" / "occlusion_report.py"), good, blind]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "give two results files and --truth, or nothing at all" in done.stderr
+    wrong = [*program, "--truth", truth, "--label", "persn"]
+    done = subprocess.run(wrong, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "truth: no class 'persn'; did you mean 'person'?\n"
     done = subprocess.run([*program, "--truth", truth], capture_output=True, text=True, check=True)
     assert "On the 2 that are less than half visible, good is better" in done.stdout
 
