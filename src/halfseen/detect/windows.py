@@ -6,6 +6,8 @@ has at least half of itself inside on each axis, and the same places for every t
 best of several templates at a place (Eqn 4) is a maximum over equal maps.
 """
 
+from typing import Any, TypeVar
+
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
@@ -14,17 +16,26 @@ from halfseen.arrays import Bool, Float32, Int64
 from halfseen.features.descriptor import Descriptor
 from halfseen.geometry import Boxes
 
+Index = TypeVar("Index", int, Int64)
 
-@njit(cache=True, nogil=True, inline="always")
-def corner(place: int, blocks: int) -> int:
-    """First block of a window along one axis."""
+
+def first_block(place: Index, blocks: int) -> Index:
+    """The first block, along one axis, of a window of so many blocks at a place."""
     return place - (blocks + 1) // 2
+
+
+def place_of(first: Index, blocks: int) -> Index:
+    """The place, along one axis, of a window of so many blocks: see `first_block`."""
+    return first + (blocks + 1) // 2
+
+
+_first_block: Any = njit(nogil=True, inline="always")(first_block)
 
 
 def find_outside(ys: Int64, xs: Int64, sizes: Int64, rows: int, cols: int) -> Bool:
     """(N, rows, cols): which blocks of windows lie outside their levels of (N, 2) block sizes."""
-    y = (ys - (rows + 1) // 2)[:, None] + np.arange(rows)
-    x = (xs - (cols + 1) // 2)[:, None] + np.arange(cols)
+    y = first_block(ys, rows)[:, None] + np.arange(rows)
+    x = first_block(xs, cols)[:, None] + np.arange(cols)
     below = (y < 0) | (y >= sizes[:, :1])
     beside = (x < 0) | (x >= sizes[:, 1:])
     return np.asarray(below[:, :, None] | beside[:, None, :])
@@ -45,11 +56,11 @@ def gather_features(
     outside = np.ones((len(ys), rows, cols), np.bool_)
     for n in range(len(ys)):
         for i in range(rows):
-            row = corner(ys[n], rows) + i
+            row = _first_block(ys[n], rows) + i
             if row < 0 or row >= height:
                 continue
             for j in range(cols):
-                col = corner(xs[n], cols) + j
+                col = _first_block(xs[n], cols) + j
                 if 0 <= col < width:
                     blocks[n, i, j] = features[row - top, col - left]
                     outside[n, i, j] = False
@@ -71,8 +82,7 @@ def place_boxes(
     blocks  (4,) or (..., N, 4)
     scale   (x, y) of the level, or (N, 2) of each window's
     """
-    top = y[:, None] - (shape[0] + 1) // 2
-    left = x[:, None] - (shape[1] + 1) // 2
+    top, left = first_block(y, shape[0])[:, None], first_block(x, shape[1])[:, None]
     corner = np.concatenate([left, top, left, top], axis=1)
     pixels = descriptor.offset + descriptor.cell * (corner + np.asarray(blocks, np.float64))
     return np.asarray(pixels / np.concatenate([scale, scale], axis=-1))

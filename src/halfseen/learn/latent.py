@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from halfseen.arrays import Bool, Float32, Float64, Int64, UInt8
 from halfseen.detect.view import fitting_levels
-from halfseen.detect.windows import gather_features, place_boxes
+from halfseen.detect.windows import first_block, gather_features, place_boxes
 from halfseen.features.descriptor import Descriptor
 from halfseen.features.pyramid import PyramidSettings
 from halfseen.geometry import Boxes, area, clip, intersection, iou, mirror
@@ -131,7 +131,7 @@ def reachable_places(
     """
 
     def axis(k: int, places: int) -> tuple[Float64, Float64]:
-        corner = np.arange(places + 1) - (shape[1 - k] + 1) // 2
+        corner = first_block(np.arange(places + 1), shape[1 - k])
         unit = descriptor.cell / scale[k]
         start = descriptor.offset / scale[k]
         limit = image_size[1 - k]
@@ -177,7 +177,7 @@ def collect_bags(
                 best[n] = max(best[n], map_.max())
                 y, x = np.nonzero(map_ >= (COMPLETED if occluded[n] else overlap - 0.1))
                 if len(y):
-                    first, start = y - (shape[0] + 1) // 2, x - (shape[1] + 1) // 2
+                    first, start = first_block(y, shape[0]), first_block(x, shape[1])
                     rows = np.concatenate([rows, [first.min(), first.max() + shape[0]]])
                     cols = np.concatenate([cols, [start.min(), start.max() + shape[1]]])
             if len(rows):

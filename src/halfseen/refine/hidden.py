@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from halfseen.arrays import Bool, Float32, Int64, UInt8
 from halfseen.detect.view import Levels, View
-from halfseen.detect.windows import find_outside
+from halfseen.detect.windows import find_outside, place_of
 from halfseen.detections import Detections, as_blocks, parts_alike
 from halfseen.errors import SettingsError
 from halfseen.model.mask_head import MaskHead
@@ -156,7 +156,7 @@ def _mark(
         windows = features[k], top[rows], left[rows]
         logits[rows] = hidden_logits(*windows, template.weights, template.bias)[side]
     sizes = np.array([features[k].shape[:2] for k in level.tolist()])
-    outside = find_outside(top + (shape[0] + 1) // 2, left + (shape[1] + 1) // 2, sizes, *shape)
+    outside = find_outside(place_of(top, shape[0]), place_of(left, shape[1]), sizes, *shape)
     turned = np.flatnonzero(found.mirrored)
     quarters = lab(block_colours(view.pixels, found.window, *(2 * count for count in shape)))
     _turn(outside, turned)

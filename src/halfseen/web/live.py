@@ -16,7 +16,7 @@ from halfseen.data.records import Record, records
 from halfseen.detect.detector import SEARCHED
 from halfseen.detect.follow import SAME, follow
 from halfseen.detect.view import View
-from halfseen.detect.windows import gather_features
+from halfseen.detect.windows import gather_features, place_of
 from halfseen.detections import Detections
 from halfseen.errors import SettingsError
 from halfseen.geometry import clip, iou_matrix
@@ -294,6 +294,6 @@ def _block_responses(
     level = levels.nearest(window, np.array([[rows, cols]], np.float64))
     top, left = levels.first_blocks(window, level)
     features = levels.features(int(level[0]))
-    y, x = top + (rows + 1) // 2, left + (cols + 1) // 2
+    y, x = place_of(top, rows), place_of(left, cols)
     blocks, outside = gather_features(features, rows, cols, y, x, 0, 0, *features.shape[:2])
     return np.einsum("rcq,rcq->rc", blocks[0], component.weights), outside[0]
