@@ -1,7 +1,7 @@
 """Detect in a folder of the worst files under a hard limit of memory: python -m tests.worst_files.
 
 Noise of many megapixels, small files that ask for much, damaged ones, long names. The process may
-have 1.5 GiB in all (--limit), and `detect` is message to use 900 MiB of them (--memory). Every file
+have 1.5 GiB in all (--limit), and `detect` is told to use 900 MiB of them (--memory). Every file
 must be there at the end: with detections, or with the reason why it has none. Results with
 thousands of categories are suppressed under the same limit. The last line is JSON.
 """

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +14,12 @@ import pytest
 import halfseen as hs
 from halfseen.cli import run
 from halfseen.collection.photo import Photo, file_photo
+from halfseen.compute.map import map_images
 from halfseen.compute.memory import MIB, MemoryBudget
 from halfseen.data.image import write_image
 from halfseen.model.calibration import EVIDENCE, Calibration
 from halfseen.studies.photos import PhotoDetector, PhotoSettings, picture_paths
-from tests.builders import make_image, make_model
+from tests.builders import make_image, make_model, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +148,59 @@ def test_a_picture_that_cannot_be_written_does_not_lose_its_detections(
 
 def test_an_image_waits_for_memory_and_is_not_refused(model: Path, photo: Path) -> None:
     detect = PhotoDetector(hs.Detector(hs.load(model)), PhotoSettings(), MemoryBudget(60 * MIB))
-    from halfseen.compute.map import map_images
-
     results = list(map_images(detect, [file_photo(photo)] * 6, cores=3))
     assert all(result.detections is not None for result in results)
+
+
+def test_what_is_read_counts_before_anything_is_known_of_it(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three workers two may read, where the budget holds two of the files."""
+    (tmp_path / "padded.jpg").write_bytes(b"\xff\xd8" + b"\xff" * (24 * MIB))
+    photo, lock, reading, most = file_photo(tmp_path / "padded.jpg"), threading.Lock(), 0, 0
+    read = Photo.read
+
+    def slow_read(self: Photo) -> bytes:
+        nonlocal reading, most
+        with lock:
+            reading += 1
+            most = max(most, reading)
+        time.sleep(0.05)
+        content = read(self)
+        with lock:
+            reading -= 1
+        return content
+
+    monkeypatch.setattr(Photo, "read", slow_read)
+    detect = PhotoDetector(hs.Detector(hs.load(model)), PhotoSettings(), MemoryBudget(60 * MIB))
+    results = list(map_images(detect, [photo] * 6, cores=3))
+    assert all("padded" in result.error for result in results)
+    assert most == 2
+    small = PhotoDetector(detect.detector, PhotoSettings(), MemoryBudget(20 * MIB))
+    assert "would take about 25 MiB of memory, of 20 MiB" in small(photo).error
+
+
+def test_an_image_that_waits_for_memory_holds_none(
+    model: Path, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read, found to need more than is free, given up, and read again."""
+    memory = MemoryBudget(60 * MIB)
+    detect = PhotoDetector(hs.Detector(hs.load(model)), PhotoSettings(), memory)
+    reads, read, results = [0], Photo.read, []
+
+    def counted(self: Photo) -> bytes:
+        reads[0] += 1
+        return read(self)
+
+    monkeypatch.setattr(Photo, "read", counted)
+    thread = threading.Thread(target=lambda: results.append(detect(file_photo(photo))))
+    with memory.hold(50 * MIB):
+        thread.start()
+        wait_for(lambda: reads[0] == 1)
+        wait_for(lambda: memory._used.value == 50 * MIB)
+    thread.join(20)
+    assert results[0].detections is not None
+    assert reads == [2]
 
 
 def test_an_empty_word_is_not_the_current_folder(

@@ -9,6 +9,7 @@ import os
 import re
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tarfile import BLOCKSIZE, TarError, TarInfo
@@ -46,6 +47,14 @@ class Photo:
 
     def __fspath__(self) -> str:
         return self.name
+
+    def size(self, limits: Limits = LIMITS) -> int:
+        """Return how many bytes `read` returns at most; 0 where that is not known beforehand."""
+        length = self.length
+        if self.start is None:
+            with suppress(OSError, ValueError):
+                length = os.path.getsize(self.place)
+        return min(length, limits.image_bytes + 1)
 
     def read(self, limits: Limits = LIMITS) -> bytes:
         """Return its bytes, one more than the limit at most, or raise ImageError."""

@@ -6,7 +6,7 @@ import ctypes
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.context import get_spawning_popen
 from pathlib import Path
@@ -93,18 +93,33 @@ class MemoryBudget:
             self._changed = threading.Condition()
 
     @contextmanager
-    def hold(self, need: int) -> Iterator[None]:
-        """Wait until `need` bytes are free, and hold them. More than `total` is a ValueError."""
+    def hold(self, need: int) -> Iterator[Callable[[int], bool]]:
+        """Wait until `need` bytes are free, and hold them. More than `total` is a ValueError.
+
+        Provides a function that makes them more if those are free now, and returns whether they
+        are: it never waits, as two that hold a part and wait for the rest would do so for ever.
+        """
         if need > self.total:
             raise ValueError(f"{need} bytes of a budget of {self.total}")
+        held = 0
+
+        def grow(to: int) -> bool:
+            nonlocal held
+            with self._changed:
+                more = max(to - held, 0)
+                if self._used.value + more > self.total:
+                    return False
+                self._used.value += more
+                held += more
+                return True
+
         with self._changed:
-            self._changed.wait_for(lambda: self._used.value + need <= self.total)
-            self._used.value += need
+            self._changed.wait_for(lambda: grow(need))
         try:
-            yield
+            yield grow
         finally:
             with self._changed:
-                self._used.value -= need
+                self._used.value -= held
                 self._changed.notify_all()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -102,16 +102,21 @@ class PhotoDetector:
         return ImageResult(photo.name, None, f"{photo}: every worker that took it died")
 
     def _detect(self, photo: Photo) -> ImageResult:
-        content = photo.read()
-        image = open_image(content, photo.name)
-        need = len(content) + self._need(image.pixels)
-        if need > self.memory.total:
-            raise ImageError(
-                f"{photo}: would take about {-(-need // MIB):,} MiB of memory, of "
-                f"{self.memory.total // MIB:,} MiB allowed; allow more (--memory), or shrink it"
-            )
-        with self.memory.hold(need):
-            return self._detect_in(photo, image.decode(upright=True))
+        need = photo.size()
+        while True:
+            if need > self.memory.total:
+                raise ImageError(
+                    f"{photo}: would take about {-(-need // MIB):,} MiB of memory, of "
+                    f"{self.memory.total // MIB:,} MiB allowed; allow more (--memory), or shrink it"
+                )
+            with self.memory.hold(need) as grow:
+                content = photo.read()
+                image = open_image(content, photo.name)
+                need = len(content) + self._need(image.pixels)
+                if need <= self.memory.total and grow(need):
+                    return self._detect_in(photo, image.decode(upright=True))
+            # Others hold what it needs: it is read again when there is enough.
+            del content, image
 
     def _need(self, pixels: int) -> int:
         """Return the bytes that a photograph takes at most while it is decoded and searched."""
