@@ -155,9 +155,17 @@ def save_model(path: Path, label: str) -> Path:
 def test_a_full_disk_is_one_line_and_leaves_no_half_file(
     file_format: str, photo: Path, tmp_path: Path
 ) -> None:
-    """The process may write files of a few bytes only: what is written then fails like a disk."""
+    """The process may write files of a few bytes only: what is written then fails like a disk.
+
+    Of many photographs results are written before the last of them.
+    """
     model, out = save_model(tmp_path / "m.safetensors", "pattern"), tmp_path / "out"
-    words = ["detect", str(model), str(photo), "-o", str(out), "--format", file_format]
+    photos = [str(photo)]
+    for n in range(20):
+        (tmp_path / f"{n}.png").write_bytes(photo.read_bytes())
+        photos.append(str(tmp_path / f"{n}.png"))
+    words = ["detect", str(model), *photos, "-o", str(out), "--format", file_format]
+    words += ["--cores", "1"]  # processes share memory by files
     program = (
         "import resource, sys\n"
         "from halfseen.cli import run\n"
@@ -168,7 +176,7 @@ def test_a_full_disk_is_one_line_and_leaves_no_half_file(
     ended = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
     assert ended.returncode in (1, 2)
     last = ended.stderr.splitlines()[-1]
-    assert last.startswith("halfseen: ")
+    assert last.startswith(f"halfseen: {out}")
     assert "File too large" in last
     assert "bug" not in ended.stderr
     left = [path for path in out.rglob("*") if path.is_file() and path.stat().st_size]

@@ -147,7 +147,7 @@ def command(
             raise SettingsError("--shard and parquet write files to a folder, -o, without pictures")
         names, detector = _detector(model, settings, report)
         request = Request(names, images, file_format.value, shard or 1000, out, retry_failed)
-        detect = PhotoDetector(detector, settings, MemoryBudget(budget, processes=True))
+        detect = PhotoDetector(detector, settings, MemoryBudget(budget, processes=cores != 1))
         return detect_collection(detect, request, cores, cluster, report)
     photos = _list(images)
     _, detector = _detector(model, settings, report)

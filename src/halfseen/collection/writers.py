@@ -11,7 +11,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -121,5 +121,8 @@ def _open_text(path: Path) -> Iterator[TextIO]:
         text = io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="")
         try:
             yield text
-        finally:
-            text.detach()  # flushes, and leaves the stream open
+        except BaseException:
+            with suppress(OSError):
+                text.detach()
+            raise
+        text.detach()  # flushes, and leaves the stream open

@@ -5,7 +5,7 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -59,11 +59,17 @@ def open_atomically(path: FilePath, *, durable: bool = False) -> Iterator[Binary
     start = os.fsdecode(os.fsencode(file.name)[:_PART_BYTES])
     part = file.with_name(f".{start}.{secrets.token_hex(6)}.part")
     try:
-        with part.open("xb") as stream:
+        stream = part.open("xb")
+        try:
             yield stream
             if durable:
                 stream.flush()
                 os.fsync(stream.fileno())
+        except BaseException:
+            with suppress(OSError):  # what a full disk did not take is tried again, in vain
+                stream.close()
+            raise
+        stream.close()
         os.replace(part, file)
     finally:
         part.unlink(missing_ok=True)
