@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from halfseen.detections import Detections
 from tests.builders import make_found
 
 SIZE = (50, 60)
@@ -45,3 +46,9 @@ def test_columns_of_another_shape_are_refused_at_once(name: str) -> None:
     expected = rf"Detections: {name} must have shape \(2, ?4?\), found \(2, 1"
     with pytest.raises(ValueError, match=expected):
         replace(found, **{name: wrong})
+
+
+@pytest.mark.parametrize("size", [(10**30, 9), (9, -1), (9,), (9, 9, 3)])
+def test_a_size_that_is_none_is_refused_at_once(size: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=r"Detections: size must be \(height, width\)"):
+        Detections.empty(size)

@@ -72,6 +72,9 @@ class Detections:
         count = len(self.score)
         if self.model is None:
             object.__setattr__(self, "model", np.zeros(count, np.int64))
+        if len(self.size) != 2 or not all(0 <= side < 2**63 for side in self.size):
+            found = f"found {self.size}"
+            raise ValueError(f"Detections: size must be (height, width) in pixels, {found}")
         columns = {name: getattr(self, name) for name in (*_COLUMNS, "blocks", "probability")}
         for name, values in (columns | dict(self.extra)).items():
             if values is not None and len(values) != count:

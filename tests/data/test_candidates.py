@@ -1,9 +1,11 @@
 """Files of candidates: what goes in comes out, and nothing else is taken for one."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from halfseen.data.candidates import read_candidates, write_candidates
 from halfseen.detections import Detections
@@ -50,3 +52,33 @@ def test_anything_else_is_refused_in_one_line(tmp_path: Path, damage: str) -> No
     ) as error:
         read_candidates(path)
     assert "\n" not in str(error.value)
+
+
+def zeros(**changes: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """The arrays of a file without any image, but for some."""
+    rows = {"score": 0, "component": 0, "mirrored": 0, "counts": 0, "flags": 0}
+    boxes = dict.fromkeys(("window", "full", "visible"), (0, 4))
+    pairs = dict.fromkeys(("shapes", "sizes"), (0, 2))
+    made = {n: np.zeros(shape, np.uint8) for n, shape in (rows | boxes | pairs).items()}
+    return made | {"label": np.zeros(0, "U1")} | changes
+
+
+MANY = 120_000
+BOMBS = {
+    "images": (zeros(sizes=np.zeros((MANY, 2), np.uint8), counts=np.zeros(MANY, np.uint8)),
+               "sizes of more than 100,000 rows in "),
+    "detections": (zeros(score=np.zeros(MANY, np.uint8)), "score of more than 100,000 rows in "),
+    "blocks": (zeros(score=np.zeros(1), flags=np.zeros(10**8 // 8, np.uint8),
+                     shapes=np.full((1, 2), 10_000), counts=np.ones(1, np.uint8)),
+               "100,000,000 blocks in "),
+    "bytes": (zeros(score=np.zeros(10**7)), "its arrays exceed the limit of 67,108,864 bytes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_what_multiplies_is_refused(tmp_path: Path, name: str) -> None:
+    arrays, expected = BOMBS[name]
+    np.savez_compressed(tmp_path / "c.npz", **arrays)  # type: ignore[arg-type]
+    assert (tmp_path / "c.npz").stat().st_size < 100_000
+    with pytest.raises(AnnotationError, match=expected):
+        read_candidates(tmp_path / "c.npz")

@@ -23,6 +23,7 @@ from halfseen.data.limits import LIMITS, Limits
 from halfseen.data.objects import NAN, Object, objects_of
 from halfseen.errors import AnnotationError, SettingsError
 from halfseen.ground_truth import COLUMNS, MEASURES, GroundTruth
+from tests.fuzz.multiply import many_cells
 
 SIZE = (80, 120)
 
@@ -686,6 +687,10 @@ def test_a_mat_file_that_inflates_beyond_the_limit(tmp_path: Path) -> None:
     assert file.stat().st_size < 20_000
     with pytest.raises(AnnotationError, match="exceed the limit of 100,000"):
         read_dataset(file, limits=Limits(results_bytes=100_000))
+    file.write_bytes(many_cells(1_000_000))  # which took 0.6 GB and 15 s
+    assert file.stat().st_size < 30_000
+    with pytest.raises(AnnotationError, match=r"a\.mat: .* exceed the limit of 4,194,304 bytes"):
+        read_dataset(file)
 
 
 def test_a_video_of_too_many_frames(tmp_path: Path) -> None:

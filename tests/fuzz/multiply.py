@@ -5,7 +5,9 @@ Where `mutate` damages, these keep a file's form and let parts of it grow, up to
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import random
 import re
 import struct
@@ -13,9 +15,12 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 MOST = 2 << 20  # bytes of an input
 TIMES = (10, 100, 1_000, 10_000, 100_000)
 SIDES = (10_000, 30_000, 65_535, 2**31 - 1, 2**31, 2**62, 2**63 - 1, 10**30)
+ZEROS = 200 << 20  # bytes of an array
 LENGTHS = (300, 5_000, 100_000, 1_000_000)
 
 
@@ -112,6 +117,45 @@ def _pad(content: bytes, rng: random.Random) -> bytes:
     return content[:place] + piece * (rng.choice(LENGTHS) // len(piece)) + content[place:]
 
 
+def many_cells(count: int) -> bytes:
+    """A MATLAB file of as many structs as CityPersons' cells, all empty: a byte holds hundreds."""
+    names = b"im_name\0bbs".ljust(16, b"\0")
+    head = (
+        struct.pack("<4I", 6, 8, 2, 0)  # an array of structs,
+        + struct.pack("<2I2i", 5, 8, 1, count)  # of this shape,
+        + struct.pack("<2I", 1, 1) + b"x".ljust(8, b"\0")  # of this name,
+        + struct.pack("<HHI", 5, 4, 8) + struct.pack("<2I", 1, len(names)) + names  # and fields
+    )  # fmt: skip
+    cells = struct.pack("<2I", 14, 0) * (2 * count)
+    body = zlib.compress(struct.pack("<2I", 14, len(head + cells)) + head + cells)
+    start = b"MATLAB 5.0 MAT-file".ljust(124) + b"\0\1IM"
+    return start + struct.pack("<2I", 15, len(body)) + body
+
+
+def _multiply_packed(content: bytes, rng: random.Random) -> bytes:
+    """Grow what a file holds compressed, where it does."""
+    if content.startswith(b"MATLAB"):
+        return many_cells(rng.choice(TIMES))
+    return (_multiply_arrays if content.startswith(b"PK") else _grow_json)(content, rng)
+
+
+def _multiply_arrays(content: bytes, rng: random.Random) -> bytes:
+    """Give an array of an .npz file many rows of zeros, which compress to almost nothing."""
+    target = io.BytesIO()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            arrays = dict(file)
+        name = rng.choice(sorted(arrays))
+        rows = (rng.choice((*TIMES, 10_000_000)), *arrays[name].shape[1:])
+        if not arrays[name].ndim or math.prod(rows) * arrays[name].itemsize > ZEROS:
+            return content
+        arrays[name] = np.zeros(rows, arrays[name].dtype)
+        np.savez_compressed(target, **arrays)
+    except Exception:
+        return _pad(content, rng)
+    return target.getvalue()
+
+
 def _enlarge_image(content: bytes, rng: random.Random) -> bytes:
     """Let an image's header claim more pixels, with a right checksum where there is one."""
     wide, high = (rng.choice((5_000, 9_000, 16_383, 30_000, 65_535)) for _ in range(2))
@@ -136,4 +180,5 @@ def _enlarge_image(content: bytes, rng: random.Random) -> bytes:
 
 WAYS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
     _grow_json, _grow_json, _grow_lines, _grow_elements, _grow_number, _pad, _enlarge_image,
+    _multiply_packed,
 )  # fmt: skip

@@ -11,12 +11,14 @@ import numpy as np
 
 from halfseen.data.files import read_bounded, write_atomically
 from halfseen.data.limits import LIMITS, Limits
-from halfseen.data.npz import read_arrays
+from halfseen.data.npz import most_bytes, read_arrays
 from halfseen.detections import Detections
 from halfseen.errors import AnnotationError
 
 ARRAYS = ("score", "label", "component", "mirrored", "window", "full", "visible")
 SIDE = 10_000  # blocks along a side of a window: more than any has
+SPARSE = 100_000  # detections or images, of which a larger number
+ROW_BYTES = 8  # must have at least so many bytes of the file each
 
 
 def write_candidates(path: str | Path, found: Sequence[Detections]) -> None:
@@ -45,18 +47,27 @@ def read_candidates(path: str | Path, limits: Limits = LIMITS) -> list[Detection
     content = read_bounded(path, limits.arrays_bytes)
     try:
         stored = read_arrays(content, (*ARRAYS, "counts", "sizes", "shapes", "flags"), limits)
-        return _detections(stored)
+        return _detections(stored, len(content), limits)
     except (AnnotationError, ValueError, TypeError, OverflowError, IndexError) as error:
         raise AnnotationError(f"{path}: expected a candidates file of halfseen: {error}") from None
 
 
-def _detections(stored: dict[str, Any]) -> list[Detections]:
+def _check_arrays(stored: dict[str, Any], length: int) -> None:
+    """Raise ValueError for arrays of the wrong kind, or of too many rows for a file's length."""
     for name in ("counts", "shapes", "sizes"):
         if stored[name].dtype.kind not in "iu":
             raise ValueError(f"{name} that are not whole numbers")
     for name in ("score", "window", "full", "visible"):
         if not np.isfinite(stored[name]).all():
             raise ValueError(f"{name} that is not finite")
+    most = max(SPARSE, length // ROW_BYTES)
+    for name in ("score", "sizes"):
+        if len(stored[name]) > most:
+            raise ValueError(f"{name} of more than {most:,} rows in {length:,} bytes")
+
+
+def _detections(stored: dict[str, Any], length: int, limits: Limits) -> list[Detections]:
+    _check_arrays(stored, length)
     counts, shapes = stored["counts"].astype(np.int64), stored["shapes"].astype(np.int64)
     if shapes.shape != (len(stored["score"]), 2) or (shapes < 1).any() or (shapes > SIDE).any():
         raise ValueError("shapes that no window has")
@@ -66,7 +77,9 @@ def _detections(stored: dict[str, Any]) -> list[Detections]:
     total = int(ends[-1]) if len(ends) else 0
     if total > 8 * stored["flags"].size:
         raise ValueError("fewer flags than blocks")
-    bits = np.unpackbits(stored["flags"], count=total).astype(bool)
+    if total > most_bytes(length, limits):
+        raise ValueError(f"{total:,} blocks in {length:,} bytes")
+    bits = np.unpackbits(stored["flags"], count=total).view(bool)
     grids = [
         bits[end - rows * cols : end].reshape(rows, cols)
         for end, (rows, cols) in zip(ends, shapes, strict=True)

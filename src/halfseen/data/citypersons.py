@@ -134,7 +134,7 @@ except Exception as error:
 print(json.dumps(rows))
 """
 PARSER_SECONDS = 60
-MAT_BYTES = 16 << 20  # once inflated, all variables; CityPersons' own has 2 MB
+MAT_BYTES = 4 << 20  # once inflated, all variables; CityPersons' own has 2 MB
 
 
 def _cells(file: Path, limits: Limits) -> list[tuple[str, list[list[float]]]]:
@@ -151,7 +151,7 @@ def _cells(file: Path, limits: Limits) -> list[tuple[str, list[list[float]]]]:
         reason = run.stderr.decode(errors="replace").strip()[-200:] or "its bytes crash the parser"
         if run.returncode == 0:
             return [(str(name), rows) for name, rows in json.loads(run.stdout)]
-    except zlib.error as error:
+    except (zlib.error, ValueError) as error:
         reason = str(error)
     except subprocess.TimeoutExpired:
         reason = f"not read in {PARSER_SECONDS} s"
@@ -174,7 +174,7 @@ def _inflate(content: bytes, limits: Limits) -> bytes:
             parts.append(content[place : place + 8 + size])
         total += len(body)
         if total > most:
-            raise AnnotationError(f"its variables exceed the limit of {most:,} bytes")
+            raise ValueError(f"its variables exceed the limit of {most:,} bytes")
         place += 8 + size
     return b"".join(parts)
 

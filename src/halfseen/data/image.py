@@ -37,8 +37,9 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", "
 _FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 _WRITERS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".bmp": "BMP", ".webp": "WEBP"}
 
-# Bytes that decoding takes for each pixel, its result included, at most (WebP; JPEG takes 10).
-DECODING_BYTES = 16
+# Bytes that decoding takes for each pixel, its result included, at most (WebP with transparency;
+# JPEG takes 10).
+DECODING_BYTES = 18
 
 _STRIP = 4_000_000  # pixels
 _HEADER = 1 << 18  # bytes of a file in which its header is checked before it is opened

@@ -23,6 +23,8 @@ class Limits:
                    rasterisation visits
     results_bytes  one VOC results file
     arrays_bytes   all arrays of a checkpoint or a file of candidates, once decompressed
+    sparse_arrays_bytes  arrays of more bytes than this must have at least a byte for each
+    arrays_per_byte  of them: candidates have 2, a file made to exhaust memory 1,000
     model_bytes    one model file
     components     components of a model
     window_side    blocks along a side of a component
@@ -33,8 +35,8 @@ class Limits:
     """
 
     pixels: int = 100_000_000
-    sparse_pixels: int = 30_000_000
-    pixels_per_byte: int = 15
+    sparse_pixels: int = 25_000_000
+    pixels_per_byte: int = 12
     image_bytes: int = 512 * 2**20
     objects: int = 10_000
     label_chars: int = 256
@@ -46,6 +48,8 @@ class Limits:
     polygon_steps: int = 5_000_000
     results_bytes: int = 256 * 2**20
     arrays_bytes: int = 2**30
+    sparse_arrays_bytes: int = 64 * 2**20
+    arrays_per_byte: int = 30
     model_bytes: int = 256 * 2**20
     components: int = 64
     window_side: int = 64

@@ -29,10 +29,9 @@ def read_arrays(
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
-            if sum(member.file_size for member in members) > limits.arrays_bytes:
-                raise AnnotationError(
-                    f"its arrays exceed the limit of {limits.arrays_bytes:,} bytes"
-                )
+            most = most_bytes(len(content), limits)
+            if sum(member.file_size for member in members) > most:
+                raise AnnotationError(f"its arrays exceed the limit of {most:,} bytes")
             arrays = {
                 member.filename.removesuffix(".npy"): _read_array(archive, member)
                 for member in members
@@ -46,6 +45,11 @@ def read_arrays(
     if missing:
         raise AnnotationError(f"array {missing[0]} is missing")
     return arrays
+
+
+def most_bytes(size: int, limits: Limits) -> int:
+    """The bytes that arrays from a file of `size` bytes may have."""
+    return min(limits.arrays_bytes, max(limits.sparse_arrays_bytes, limits.arrays_per_byte * size))
 
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
