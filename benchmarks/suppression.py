@@ -26,9 +26,9 @@ from halfseen.suppression.candidates import Shapes
 from halfseen.suppression.covering import Covering
 from halfseen.suppression.overlap_kernels import IOU, Graph, find_pairs
 from halfseen.suppression.scene import blocks_of
+from halfseen.suppression.solver.branch import search_briefly
 from halfseen.suppression.solver.decompose import connected
 from halfseen.suppression.solver.problem import Cover, cut, merge_atoms
-from halfseen.suppression.solver.search import search_briefly
 from halfseen.suppression.solver.solve import SearchLimits, maximise
 
 FOLDER = Path(__file__).parent / "candidates"

@@ -8,18 +8,37 @@ found is the true one up to the last bits of a double.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from halfseen.arrays import Bool, Float32
+from halfseen.arrays import Bool, Float32, Float64
 from halfseen.errors import SettingsError
 from halfseen.visibility.bounds import chain_bounds
 from halfseen.visibility.maxflow import solve_grids
-from halfseen.visibility.problem import Problem
 
 Pairs = tuple[ArrayLike, ArrayLike]
+
+
+class Problem(NamedTuple):
+    """The terms of Eqn 1 of N windows, without the bias b.
+
+    responses   (N, rows, cols): r_i of every block
+    u           (N,) what a hidden block adds
+    alpha       Ising weight
+    hidden      (N, rows, cols): padded blocks, which get False, add nothing and have no edges;
+                (0, rows, cols) for none
+    horizontal  (N, rows, cols - 1) and
+    vertical    (N, rows - 1, cols) multiply alpha; of length 0 for weights of 1
+    """
+
+    responses: Float32
+    u: Float64
+    alpha: float
+    hidden: Bool
+    horizontal: Float32
+    vertical: Float32
 
 
 def infer_visibility(

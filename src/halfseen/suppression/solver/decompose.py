@@ -5,7 +5,7 @@ from numba import njit
 
 from halfseen.arrays import Int64
 from halfseen.suppression.overlap_kernels import Graph
-from halfseen.suppression.solver.bounds import Cliques
+from halfseen.suppression.solver.energy_bounds import Cliques
 from halfseen.suppression.solver.problem import Cover, Problem, get_bit
 
 CLIQUE_WORK = 1e8

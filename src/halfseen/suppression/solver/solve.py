@@ -18,8 +18,9 @@ from numba import njit
 from halfseen.arrays import Bool, Float64, Int64
 from halfseen.suppression.candidates import Shapes, of_runs
 from halfseen.suppression.overlap_kernels import Graph
-from halfseen.suppression.solver.bounds import IN, State
+from halfseen.suppression.solver.branch import make_stack, search, search_briefly
 from halfseen.suppression.solver.decompose import connected, cover_by_cliques, undominated
+from halfseen.suppression.solver.energy_bounds import IN, State
 from halfseen.suppression.solver.large import take_marginally, touching
 from halfseen.suppression.solver.problem import (
     Cover,
@@ -31,7 +32,6 @@ from halfseen.suppression.solver.problem import (
     graph_of,
     merge_atoms,
 )
-from halfseen.suppression.solver.search import make_stack, search, search_briefly
 from halfseen.suppression.solver.tidy import tidy
 
 Atoms = tuple[Float64, Int64, Int64]

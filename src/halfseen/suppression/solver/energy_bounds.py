@@ -1,4 +1,4 @@
-"""Upper bounds of the covering energy at a node of the search: see `search` for the notation."""
+"""Upper bounds of the covering energy at a node of the search: see `branch` for the notation."""
 
 from typing import NamedTuple
 

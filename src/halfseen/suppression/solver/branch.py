@@ -12,7 +12,7 @@ from numba import njit
 
 from halfseen.arrays import Bool, Float64, Int64, UInt8
 from halfseen.suppression.overlap_kernels import Graph
-from halfseen.suppression.solver.bounds import (
+from halfseen.suppression.solver.energy_bounds import (
     FORCED,
     FREE,
     IN,
