@@ -48,6 +48,7 @@ def test_nothing_is_lost_where_the_format_holds_it(
         (["--to", "kiti"], 2, "no format 'kiti'; did you mean 'kitti'?"),
         (["--to", "cocoa"], 1, "its size is not known; give its images, --images FOLDER"),
         (["--to", "voc"], 1, "no image '000001'; a VOC folder holds the images"),
+        (["--to", "bdd"], 1, ".: cannot be written: Is a directory"),
         (["--to", "coco"], 1, "its size is not known"),
         (["--to", "mot"], 1, "did you mean 'pedestrian'? (--rename 'Pedestrian=...' renames"),
         (["--to", "kitti", "--rename", "x"], 2, "expected OLD=NEW"),
@@ -62,10 +63,20 @@ def test_wrong_use_is_one_line(
     code: int,
     message: str,
 ) -> None:
-    assert run(["convert", str(labels), str(tmp_path / "out"), *words]) == code
+    out = "." if "bdd" in words else str(tmp_path / "out")
+    assert run(["convert", str(labels), out, *words]) == code
     printed = capsys.readouterr().err
     assert message in printed
     assert printed.count("\n") == 1
+
+
+def test_the_annotations_that_are_read_are_not_overwritten(
+    labels: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (labels / "000001.txt").read_text()
+    assert run(["convert", str(labels), str(labels / ".." / "labels"), "--to", "bdd"]) == 2
+    assert "is what is read; give another place to write" in capsys.readouterr().err
+    assert (labels / "000001.txt").read_text() == before
 
 
 def test_what_is_left_out_is_named_and_the_rest_converted(

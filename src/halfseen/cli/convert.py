@@ -47,6 +47,8 @@ def command(
 
     report = Report(quiet)
     find_format(to).write()
+    if source.resolve() == target.resolve():
+        raise SettingsError(f"{target}: is what is read; give another place to write")
     names = as_names(rename)
     kind = guess_format(source).name if kind is None else kind
     dataset = rename_classes(read_dataset(source, kind, split=split, images=images), names)

@@ -1,5 +1,6 @@
 """Reading within bounds, writing whole files, and names that stay inside their folder."""
 
+import errno
 import hashlib
 import os
 import secrets
@@ -56,6 +57,8 @@ def open_atomically(path: FilePath, *, durable: bool = False) -> Iterator[Binary
     `durable` also outlives a power cut.
     """
     file = Path(path)
+    if not file.name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     start = os.fsdecode(os.fsencode(file.name)[:_PART_BYTES])
     part = file.with_name(f".{start}.{secrets.token_hex(6)}.part")
     try:

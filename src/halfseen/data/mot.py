@@ -156,6 +156,8 @@ def _object(fields: list[str], full: Box) -> Object:
 def write_mot(dataset: Dataset, path: FilePath) -> None:
     """Write one gt.txt. Frames are the images' ids where those are numbers, else their order."""
     check_classes(dataset, "MOT", CLASSES)
+    if not any(map(len, dataset)):
+        raise AnnotationError(f"{path}: a MOT file is a list of objects, and there is none")
     names = [truth.image for truth in dataset]
     numbered = all(name.isascii() and name.isdigit() and int(name) for name in names)
     lines = []
