@@ -120,7 +120,7 @@ def maximise(
     those of more than SEARCHED candidates only briefly: then optimal is False and bound is still
     proven.
     """
-    if count_pieces(covered) <= MOST_PIECES:
+    if _few_pieces(covered):
         return _maximise(value, covered, conflict, limits, price)
     chosen, marginal = np.zeros(len(value), bool), np.zeros(len(value))
     energy, bound, optimal, nodes, work = 0.0, 0.0, True, 0, 0
@@ -135,12 +135,18 @@ def maximise(
     return Solution(chosen, energy, bound, optimal, marginal, nodes, work)
 
 
+def _few_pieces(shapes: Shapes) -> bool:
+    """Whether there are no more than MOST_PIECES: of runs at most one for each position."""
+    few = shapes.runs and shapes.area.sum() <= MOST_PIECES
+    return bool(few or count_pieces(shapes) <= MOST_PIECES)
+
+
 def _solve_part(
     own: Int64, value: Float64, covered: Shapes, conflict: Graph, limits: SearchLimits, price: float
 ) -> Solution:
     """The best set of one component."""
     shapes, pairs = covered.take(own), Graph(*among(own, conflict))
-    if count_pieces(shapes) <= MOST_PIECES:
+    if _few_pieces(shapes):
         return _maximise(value[own], shapes, pairs, limits, price)
     chosen, energy, bound, marginal = take_marginally(shapes, value[own], pairs, price)
     return Solution(chosen, energy, bound, energy == bound, marginal, 0, 0)
