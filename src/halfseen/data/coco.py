@@ -208,7 +208,10 @@ def _source(row: Row, folder: Path, needed: bool) -> str:
     name = row.get("file_name", row.get("im_name"))
     source = inside(folder, name) if isinstance(name, str) else None
     if needed and source is None:
-        raise AnnotationError(f"file_name: expected a path inside {folder}, found {name!r:.80}")
+        long = f" of {len(name):,} characters" if isinstance(name, str) and len(name) > 80 else ""
+        raise AnnotationError(
+            f"file_name: expected a path inside {folder}, found {name!r:.80}{long}"
+        )
     if needed and source is not None and not source.is_file():
         raise AnnotationError(
             f"file_name: no such file: {source}; give the folder of the images, --images FOLDER"
