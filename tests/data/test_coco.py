@@ -100,7 +100,7 @@ def test_a_faulty_annotation_costs_its_image_only(
         ({"file_name": "/etc/passwd"}, "expected a path inside"),
         ({"file_name": "deep\\b.png"}, "expected a path inside"),
         ({"file_name": None}, "expected a path inside"),
-        ({"file_name": "f" * 5000}, "expected a path inside .* of 5,000 characters"),
+        ({"file_name": "f" * 5000}, "fff of 5,000 characters"),
         ({"width": 0}, "image 1: width: expected"),
         ({"height": "12"}, "height: expected"),
         ({"width": 10**9}, "exceeds"),
