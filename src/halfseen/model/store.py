@@ -65,7 +65,7 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
             "figures": asdict(model.head.figures),
         }
         if model.head.grouping is not None:
-            for name, tensor in model.head.grouping.tensors().items():
+            for name, tensor in model.head.grouping.tensors.items():
                 tensors[f"head.grouping.{name}"] = np.ascontiguousarray(tensor)
         for i, (weights, bias) in enumerate(zip(model.head.weights, model.head.bias, strict=True)):
             tensors[f"head.weights.{i}"] = np.ascontiguousarray(weights)
@@ -228,7 +228,7 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
         tuple(parts["bias"]),
         float(fields["alpha"]),
         tuple(map(float, cutoff)),
-        Grouping.of(grouping) if grouping else None,
+        Grouping(grouping) if grouping else None,
         settings=HiddenSettings(**fields["settings"]),
         figures=FigureSettings(**fields["figures"]),
         **{part: tuple(parts.get(part, [])) for part in FIGURE},
