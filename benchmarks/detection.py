@@ -104,7 +104,7 @@ def regress(
 
 def our_model(scenes: Dataset, image: Image) -> tuple[Mixture, int]:
     """A component for each of the two classes; how many windows pass the chain bound."""
-    hog = Hog(cell=CELL)
+    hog = Hog(cell=CELL, border=False)
 
     def describe(crop: Image) -> NDArray[np.float32]:
         return hog(np.ascontiguousarray(crop.transpose(2, 0, 1), np.float32))

@@ -193,7 +193,7 @@ def learn(options: argparse.Namespace) -> None:
             values.append(value)
         print(epoch, "loss", float(np.mean(jnp.array(values))), judge(look, p, held), flush=True)
     tensors = {name: np.asarray(value).astype(np.float16) for name, value in p.items()}
-    save_file(Grouping(tensors).tensors, options.network)
+    save_file(Grouping.of(tensors).tensors(), options.network)
     print(
         json.dumps({"samples": sum(len(part["object"]) for part in learnt), **judge(look, p, held)})
     )

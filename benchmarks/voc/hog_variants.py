@@ -29,6 +29,8 @@ class HogVariant:
     gamma     whether the square root of a pixel's value is taken
     epsilon   of the normalisation, in units of summed gradients
     clip      of the normalised numbers
+    border    whether the level's border pixels are repeated, so that blocks' own squares cover all
+              of it; else blocks are where all their cells are
     """
 
     cell: int = 6
@@ -38,6 +40,7 @@ class HogVariant:
     gamma: bool = False
     epsilon: float = 1e-2
     clip: float = 0.2
+    border: bool = False
 
     name = "variant"
     bins = 9
@@ -53,7 +56,12 @@ class HogVariant:
     @property
     def offset(self) -> float:
         """A block's own square is at its middle."""
-        return (self.side * self.wide - self.cell) / 2
+        return 0.0 if self.border else self._around / 2
+
+    @property
+    def _around(self) -> int:
+        """Pixels of a block beyond its own square, both sides together."""
+        return self.side * self.wide - self.cell
 
     @cached_property
     def mirror(self) -> NDArray[np.intp]:
@@ -63,6 +71,12 @@ class HogVariant:
         return np.concatenate([cell * total + angle for cell in cells])
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
+        if self.border:
+            return -(-height // self.cell), -(-width // self.cell)
+        return self._within(height, width)
+
+    def _within(self, height: int, width: int) -> tuple[int, int]:
+        """(rows, cols) of the blocks whose cells are all there."""
         rows, cols = (
             (length // FINE * FINE - self.side * self.wide) // self.cell + 1
             if self.wide != self.cell
@@ -75,6 +89,11 @@ class HogVariant:
         rows, cols = self.grid(*level.shape[1:])
         if not rows:
             return np.zeros((0, 0, self.channels), np.float32)
+        if self.border:
+            before, more = self._around // 2, self._around - self._around // 2
+            ends = [more - n % -self.cell for n in level.shape[1:]]
+            level = np.pad(level, [(0, 0), *((before, end) for end in ends)], "edge")
+            assert self._within(*level.shape[1:]) == (rows, cols)
         if self.gamma:
             level = np.sqrt(level * np.float32(255))
         hist = self._histograms(level)

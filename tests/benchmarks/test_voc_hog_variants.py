@@ -18,15 +18,25 @@ def level(height: int = 96, width: int = 96) -> np.ndarray:
 
 
 @pytest.mark.parametrize("cell", [6, 8])
-def test_without_changes_it_is_hog(cell: int) -> None:
+@pytest.mark.parametrize("border", [False, True])
+def test_without_changes_it_is_hog(cell: int, border: bool) -> None:
     image = level(101, 133)
-    np.testing.assert_allclose(make(cell)(image), Hog(cell)(image), atol=1e-6)
-    assert make(cell).offset == Hog(cell).offset
+    variant, hog = make(cell, border=border), Hog(cell, border=border)
+    np.testing.assert_allclose(variant(image), hog(image), atol=1e-6)
+    assert variant.offset == hog.offset
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"signed": True}, {"side": 3}, {"cell": 4, "size": 8}, {"gamma": True, "epsilon": 30.0}],
+    [
+        {"signed": True},
+        {"side": 3},
+        {"cell": 4, "size": 8},
+        {"gamma": True, "epsilon": 30.0},
+        {"border": True},
+        {"border": True, "side": 3},
+        {"border": True, "size": 8},
+    ],
 )
 def test_grids_channels_and_mirror_images(options: dict[str, Any]) -> None:
     variant, image = make(**options), level()

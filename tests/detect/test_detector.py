@@ -68,7 +68,7 @@ def features_at(image: Image, descriptor: Descriptor, y: int, x: int) -> NDArray
 
 def make_model(method: str = "VIS", mirrored: bool = False, label: str = "cart") -> Mixture:
     """A template cut from the picture: it scores 1 there, and far below -1 on the ground."""
-    descriptor = Hog(cell=CELL)
+    descriptor = Hog(cell=CELL, border=False)
     cut = features_at(picture(), descriptor, 8, 9)
     weights = cut - cut.mean((0, 1, 2))
     weights *= np.float32(8 / (weights * cut).sum())
@@ -333,7 +333,7 @@ def test_the_best_template_wins_each_place() -> None:
 
 def test_the_planes_of_hog_are_its_blocks() -> None:
     level = np.ascontiguousarray(picture().transpose(2, 0, 1), np.float32)
-    for hog in (Hog(), Hog(cell=7, bins=5, interpolate=False)):
+    for hog in (Hog(), Hog(cell=7, bins=5, interpolate=False, border=False)):
         np.testing.assert_array_equal(hog.planes(level).transpose(1, 2, 0), hog(level))
 
 
@@ -391,7 +391,7 @@ def test_visible_boxes_are_what_box_visible_blocks_and_image_share() -> None:
 
 def test_boxes_are_placed_by_cell_offset_and_scale() -> None:
     y, x = np.array([4, 10]), np.array([6, 3])
-    hog = place_boxes(y, x, (8, 12), [0, 0, 12, 8], Hog(cell=6), (0.5, 0.25))
+    hog = place_boxes(y, x, (8, 12), [0, 0, 12, 8], Hog(cell=6, border=False), (0.5, 0.25))
     np.testing.assert_allclose(hog[0], [3 / 0.5, 3 / 0.25, 75 / 0.5, 51 / 0.25])
     np.testing.assert_allclose(hog[1], [(3 - 18) / 0.5, (3 + 36) / 0.25, (3 + 54) / 0.5, 87 / 0.25])
     scales = np.array([[0.5, 0.25], [1.0, 1.0]])

@@ -14,8 +14,8 @@ from halfseen.features.hog import Hog
 
 DESCRIPTORS: list[Descriptor] = [
     Hog(),
-    Hog(interpolate=False),
-    Hog(cell=5, bins=6),
+    Hog(interpolate=False, border=False),
+    Hog(cell=5, bins=6, border=False),
     Fhog(),
     Fhog(cell=5),
 ]
@@ -117,7 +117,7 @@ def test_hog_without_interpolation_is_that_of_scikit_image(
     one part in 10,000.
     """
     level = noise(1, 1, *size)
-    ours = Hog(cell=cell, interpolate=False)(level)
+    ours = Hog(cell=cell, interpolate=False, border=False)(level)
     theirs = skimage_hog(
         level[0].astype(np.float64), orientations=9, pixels_per_cell=(cell, cell),
         cells_per_block=(2, 2), block_norm="L2-Hys", feature_vector=False,
@@ -137,10 +137,25 @@ def test_hog_without_interpolation_is_that_of_scikit_image(
 )
 def test_hog_is_the_slow_one(channels: int, cell: int, bins: int, size: tuple[int, int]) -> None:
     level = noise(2, channels, *size)
-    fast = Hog(cell=cell, bins=bins)(level)
+    plain = Hog(cell=cell, bins=bins, border=False)
+    fast = plain(level)
     assert fast.dtype == np.float32
-    assert fast.shape == (*Hog(cell=cell).grid(*size), 4 * bins)
+    assert fast.shape == (*plain.grid(*size), 4 * bins)
     np.testing.assert_allclose(fast, slow_hog(level, cell, bins, 0.2), atol=2e-5)
+
+
+@pytest.mark.parametrize("cell", [6, 8])
+@pytest.mark.parametrize("size", [(36, 48), (37, 44), (3, 7)])
+def test_the_border_of_hog_is_repeated_pixels(cell: int, size: tuple[int, int]) -> None:
+    level = noise(2, 3, *size)
+    rows, cols = Hog(cell=cell).grid(*size)
+    assert (rows - 1) * cell < size[0] <= rows * cell
+    assert (cols - 1) * cell < size[1] <= cols * cell
+    y = np.clip(np.arange((rows + 1) * cell) - cell // 2, 0, size[0] - 1)
+    x = np.clip(np.arange((cols + 1) * cell) - cell // 2, 0, size[1] - 1)
+    blocks = Hog(cell=cell)(level)
+    assert blocks.shape == (rows, cols, 36)
+    np.testing.assert_allclose(blocks, slow_hog(level[:, y][:, :, x], cell, 9, 0.2), atol=2e-5)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -253,6 +268,8 @@ def test_a_descriptor_that_is_unknown_or_out_of_range_is_named() -> None:
         make_descriptor("sift")
     with pytest.raises(ModelError, match=r"cell must be 2\.\.64"):
         Hog(cell=1)
+    with pytest.raises(ModelError, match="cell must be even"):
+        Hog(cell=5)
     with pytest.raises(ModelError, match=r"cell must be 2\.\.64"):
         Fhog(cell=100)
 

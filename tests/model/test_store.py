@@ -76,11 +76,26 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_other_descriptors_and_methods_come_back(tmp_path: Path) -> None:
     weights = np.ones((2, 2, 24), np.float32)
     component = Component(weights, 0.0, 0.0, 0.0, np.array([0.0, 0.0, 2.0, 2.0]))
-    hog = Hog(cell=5, bins=6, clip=0.3, interpolate=False)
+    hog = Hog(cell=5, bins=6, clip=0.3, interpolate=False, border=False)
     save(Mixture("cat", "BLT", (component,), False, 0.0, hog), tmp_path / "cat")
     again = load(tmp_path / "cat")
     assert again.descriptor == hog
     assert (again.method, again.mirrored) == ("BLT", False)
+
+
+def test_hog_of_files_that_do_not_name_its_border_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    component = Component(
+        np.ones((2, 2, 36), np.float32), 0.0, 0.0, 0.0, np.array([0.0, 0.0, 2.0, 2.0])
+    )
+    model = Mixture("cat", "BL", (component,), False, 0.0, Hog())
+    with monkeypatch.context() as before:
+        before.setattr(Hog, "options", lambda hog: {"cell": hog.cell, "bins": hog.bins})
+        save(model, tmp_path / "cat")
+    assert load(tmp_path / "cat").descriptor == Hog(border=False)
+    save(model, tmp_path / "cat")
+    assert load(tmp_path / "cat").descriptor == Hog()
 
 
 @pytest.mark.parametrize("keep", [0, 1, 7, 8, 9, 200, -4, -1])

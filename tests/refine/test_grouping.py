@@ -27,7 +27,7 @@ def group(
 def random_grouping(channels: int = 5, seed: int = 0) -> Grouping:
     rng = np.random.default_rng(seed)
     return Grouping(
-        {
+        **{
             name: rng.normal(0, 0.4, shape).astype(np.float16)
             for name, shape in shapes(channels).items()
         }
@@ -44,7 +44,7 @@ def slowly(
     network: Grouping, logits: np.ndarray, quarters: np.ndarray, outside: np.ndarray
 ) -> np.ndarray:
     """The definition, block by block, in float64."""
-    t = {name: tensor.astype(np.float64) for name, tensor in network.tensors.items()}
+    t = {name: tensor.astype(np.float64) for name, tensor in network.tensors().items()}
     rows, cols = logits.shape
     colour = quarters.astype(np.float64) / 20
     colour -= colour.mean((0, 1))
@@ -132,8 +132,8 @@ def test_a_head_with_a_network_survives_the_file(tmp_path: Path) -> None:
     assert model.head is not None
     assert back.cutoff == model.head.cutoff
     assert back.grouping is not None
-    for name, tensor in random_grouping().tensors.items():
-        np.testing.assert_array_equal(back.grouping.tensors[name], tensor)
+    for name, tensor in random_grouping().tensors().items():
+        np.testing.assert_array_equal(back.grouping.tensors()[name], tensor)
 
 
 def test_mirrored_images_give_mirrored_flags() -> None:
@@ -145,17 +145,17 @@ def test_mirrored_images_give_mirrored_flags() -> None:
 
 
 def test_a_strangers_network_is_refused() -> None:
-    tensors = random_grouping().tensors
+    tensors = random_grouping().tensors()
     with pytest.raises(ModelError, match=r"too many or too few: .'gain'"):
-        Grouping({name: t for name, t in tensors.items() if name != "gain"})
+        Grouping.of({name: t for name, t in tensors.items() if name != "gain"})
     with pytest.raises(ModelError, match="enter must be"):
-        Grouping(tensors | {"enter": tensors["enter"][1:]})
+        Grouping.of(tensors | {"enter": tensors["enter"][1:]})
     with pytest.raises(ModelError, match=r"wide must be .* float16"):
-        Grouping(tensors | {"wide": tensors["wide"].astype(np.float32)})
+        Grouping.of(tensors | {"wide": tensors["wide"].astype(np.float32)})
     with pytest.raises(ModelError, match="NaN"):
-        Grouping(tensors | {"leave": tensors["leave"] * np.float16("nan")})
+        Grouping.of(tensors | {"leave": tensors["leave"] * np.float16("nan")})
     with pytest.raises(ModelError, match="1 to 128 channels"):
-        Grouping(tensors | {"enter_bias": np.zeros(0, np.float16)})
+        Grouping.of(tensors | {"enter_bias": np.zeros(0, np.float16)})
     model = random_head(headless())
     assert model.head is not None
     for value in (float("nan"), 1e300):

@@ -68,8 +68,7 @@ class Fit(NamedTuple):
     overlap     the least IoU
     completed   whether occluded objects may also take larger windows, with visibility: see
                 `_completions`
-    contracted  whether it is the IoU of the box around the visible blocks, with visibility; else
-                that of the window
+    contracted  whether the box around the visible blocks must have it as well, with visibility
     """
 
     overlap: float

@@ -138,9 +138,9 @@ class TrainSettings(Checked):
                       component is the last before the next update (paper: 200)
     positive_overlap  IoU that a positive window must have with its object: 0.7 (paper: 0.7)
     completed         whether occluded objects may also take larger windows that contain what is
-                      seen of them, with hidden blocks beyond it (paper: none but of that overlap)
-    contracted        whether the IoU is that of the box around the visible blocks, as detections
-                      are reported in the paper; else that of the window
+                      seen of them, with hidden blocks beyond it: True (paper: no other windows)
+    contracted        whether the box around the visible blocks must have that IoU as well: False
+                      (preset paper: True; the paper says "the detection", whose box is that one)
     negative_overlap  IoU with any object of the class above which a window is no negative: 0.3
     per_image         false positives taken from one image in one round
     store_bytes       bound on the memory of the stored negatives
@@ -201,6 +201,7 @@ class TrainSettings(Checked):
             paper = cls(
                 descriptor="hog", cell=6, pyramid=PyramidSettings(1.2, 1.0), mirrored=False,
                 one_u=True, smoothing=0.05, updates=6, rounds=20, regularisation=5.0,
+                completed=False, contracted=True,
             )  # fmt: skip
             return replace(paper, **changes)
         if name == "net":

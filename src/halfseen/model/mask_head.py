@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -80,7 +80,6 @@ class Grouping:
     The head decides each block from its nearest surroundings. What hides an object, however, is
     one thing: it has a colour and an outline, and covers blocks side by side. The network knows
     nothing of classes: its input is the head's logits and colours (`INPUTS`), and one serves all.
-    Its tensors, by name, each with its `NAME_bias`:
 
     enter    3 x 3 blocks, INPUTS to C
     wide     3 x 3 blocks two apart, C to C
@@ -91,22 +90,28 @@ class Grouping:
     leave    3 x 3 blocks, C to the new logit, to which `gain` times the old one is added
     """
 
-    tensors: dict[str, NDArray[np.float16]]
+    enter: NDArray[np.float16]
+    enter_bias: NDArray[np.float16]
+    wide: NDArray[np.float16]
+    wide_bias: NDArray[np.float16]
+    pool: NDArray[np.float16]
+    pool_bias: NDArray[np.float16]
+    again: NDArray[np.float16]
+    again_bias: NDArray[np.float16]
+    repool: NDArray[np.float16]
+    repool_bias: NDArray[np.float16]
+    leave: NDArray[np.float16]
+    leave_bias: NDArray[np.float16]
+    gain: NDArray[np.float16]
 
     def __post_init__(self) -> None:
-        names = list(shapes(1))
-        if self.tensors.keys() != set(names):
-            odd = repr(sorted(self.tensors.keys() ^ set(names)))[:200]
-            raise ModelError(f"a grouping network has tensors too many or too few: {odd}")
-        # In one order, whatever that of a file is: like networks are told by their bytes.
-        object.__setattr__(self, "tensors", {name: self.tensors[name] for name in names})
-        channels = self.tensors["enter_bias"].size
+        channels = self.enter_bias.size
         if not 1 <= channels <= MOST_CHANNELS:
             raise ModelError(
                 f"a grouping network has 1 to {MOST_CHANNELS} channels, found {channels}"
             )
         for name, shape in shapes(channels).items():
-            tensor = self.tensors[name]
+            tensor = getattr(self, name)
             if tensor.shape != shape or tensor.dtype != np.float16:
                 raise ModelError(
                     f"a grouping network's {name} must be {shape} float16, "
@@ -117,10 +122,23 @@ class Grouping:
                     f"a grouping network's {name} holds NaN or values beyond {LARGEST_TENSOR:g}"
                 )
 
+    @classmethod
+    def of(cls, tensors: dict[str, NDArray[np.float16]]) -> Grouping:
+        """The network of these tensors; ModelError unless they are just those that it needs."""
+        expected = {f.name for f in fields(cls)}
+        if set(tensors) != expected:
+            odd = repr(sorted(expected ^ set(tensors)))[:200]
+            raise ModelError(f"a grouping network has tensors too many or too few: {odd}")
+        return cls(**tensors)
+
     @cached_property
     def ready(self) -> dict[str, Float32]:
         """The tensors by name, as float32."""
-        return {name: tensor.astype(np.float32) for name, tensor in self.tensors.items()}
+        return {name: tensor.astype(np.float32) for name, tensor in self.tensors().items()}
+
+    def tensors(self) -> dict[str, NDArray[np.float16]]:
+        """By name, as they are stored."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 def shapes(channels: int) -> dict[str, tuple[int, ...]]:
@@ -141,7 +159,7 @@ def shipped_grouping() -> Grouping:
     """The network that comes with halfseen."""
     from safetensors.numpy import load_file
 
-    return Grouping(load_file(SHIPPED))
+    return Grouping.of(load_file(SHIPPED))
 
 
 @dataclass(frozen=True, eq=False)

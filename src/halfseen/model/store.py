@@ -65,7 +65,7 @@ def save(model: Mixture, path: str | os.PathLike[str]) -> None:
             "figures": asdict(model.head.figures),
         }
         if model.head.grouping is not None:
-            for name, tensor in model.head.grouping.tensors.items():
+            for name, tensor in model.head.grouping.tensors().items():
                 tensors[f"head.grouping.{name}"] = np.ascontiguousarray(tensor)
         for i, (weights, bias) in enumerate(zip(model.head.weights, model.head.bias, strict=True)):
             tensors[f"head.weights.{i}"] = np.ascontiguousarray(weights)
@@ -172,6 +172,9 @@ def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
             Component(weights, float(fields["bias"]), float(fields["u"]), float(fields["u_t"]), box)
         )
     descriptor = header["descriptor"]
+    options = dict(descriptor["options"])
+    if descriptor["name"] == "hog":
+        options.setdefault("border", False)  # as it was when files did not say
     if not isinstance(header["label"], str) or not isinstance(header["mirrored"], bool):
         raise ModelError("label must be a text and mirrored true or false")
     _check_label(header["label"])
@@ -184,7 +187,7 @@ def _model(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Mixture:
         components=tuple(components),
         mirrored=header["mirrored"],
         alpha=float(header["alpha"]),
-        descriptor=make_descriptor(str(descriptor["name"]), **descriptor["options"]),
+        descriptor=make_descriptor(str(descriptor["name"]), **options),
         pyramid=PyramidSettings(**header["pyramid"]),
         training=dict(header["training"]),
         head=_head(header["head"], tensors, len(components)) if "head" in header else None,
@@ -228,7 +231,7 @@ def _head(fields: dict[str, Any], tensors: dict[str, np.ndarray], count: int) ->
         tuple(parts["bias"]),
         float(fields["alpha"]),
         tuple(map(float, cutoff)),
-        Grouping(grouping) if grouping else None,
+        Grouping.of(grouping) if grouping else None,
         settings=HiddenSettings(**fields["settings"]),
         figures=FigureSettings(**fields["figures"]),
         **{part: tuple(parts.get(part, [])) for part in FIGURE},

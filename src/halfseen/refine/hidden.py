@@ -109,7 +109,7 @@ class _Head:
         }
         # Most heads hold the same network, and windows of all of them are worked on at once.
         network = model.head.grouping
-        parts = () if network is None else network.tensors.values()
+        parts = () if network is None else network.tensors().values()
         self.kind = (b"".join(part.tobytes() for part in parts), model.head.settings)
 
     def check(self, found: Detections, n: int) -> None:
