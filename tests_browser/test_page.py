@@ -201,6 +201,18 @@ def test_a_photo_shows_the_classes_found_and_is_covered_as_a_scene_is(
     assert page.card("BL")["reported"]  # the models of the scenes again
 
 
+def test_what_is_less_probable_in_a_photo_is_a_hairline(page: Page, field: np.ndarray) -> None:
+    drop_photo(page, field)
+    page.slide("threshold", -1)
+    listed = page.run(
+        "return import('/state.js')"
+        ".then(({ report }) => report().detections.map((d) => d.probability))"
+    )
+    sure = sum(probability >= 0.5 for probability in listed)
+    assert 0 < sure < len(listed)
+    assert int(page.run("return document.getElementById('stage').dataset.detections")) == sure
+
+
 def test_no_class_in_a_photo_is_no_error(page: Page) -> None:
     drop_photo(page, np.full((64, 64, 3), 90, np.uint8))
     assert "No class is found" in page.text("#story")

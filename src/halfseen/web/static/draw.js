@@ -1,6 +1,7 @@
 // One look for detections: the object's blocks tinted, hidden ones dimmed and hatched, its
-// background as it is; the whole object dashed, its visible part solid. Coordinates are pixels of
-// the picture; `scale` makes them the canvas's.
+// background as it is; the whole object dashed, its visible part solid. What is less probable than not
+// is a hairline, unless it is selected or followed. Coordinates are pixels of the picture; `scale`
+// makes them the canvas's.
 
 import { sure } from "/state.js";
 
@@ -9,16 +10,21 @@ const FOR = [86, 180, 233];
 const AGAINST = [230, 120, 20];
 
 export function drawDetections(ctx, scale, size, detections, colour, options = {}) {
-  const { line = 2, labels = true, selected = -1 } = options;
+  const { line = 2, labels = true, selected = -1, followed = null } = options;
   const hatch = hatching(ctx, colour, Math.max(5, 3 * line));
-  for (const d of [...detections].reverse()) drawBlocks(ctx, scale, size, d, colour, hatch);
-  for (const d of [...detections].reverse()) {
+  const meant = (d) => d.index === selected || String(d.window) === String(followed?.window);
+  const weak = detections.filter((d) => d.probability < 0.5 && !meant(d));
+  const drawn = detections.filter((d) => !weak.includes(d));
+  ctx.canvas.dataset.detections = drawn.length;
+  for (const d of weak) box(ctx, scale, d.visible, "#ddd", 0.3 * line, []);
+  for (const d of [...drawn].reverse()) drawBlocks(ctx, scale, size, d, colour, hatch);
+  for (const d of [...drawn].reverse()) {
     const bold = d.index === selected ? 1.8 : 1;
     box(ctx, scale, d.full, colour, line * 0.8 * bold, [line * 3, line * 2.2]);
     box(ctx, scale, d.visible, colour, line * bold, []);
   }
   const taken = [];
-  if (labels) for (const d of detections) label(ctx, scale, size, d, colour, taken);
+  if (labels) for (const d of drawn) label(ctx, scale, size, d, colour, taken);
 }
 
 function drawBlocks(ctx, scale, [width, height], d, colour, hatch) {

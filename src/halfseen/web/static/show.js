@@ -35,7 +35,8 @@ export function drawStage() {
   if (shown) {
     const selected = state.selected?.method === state.method ? state.selected.index : -1;
     const size = [composed.width, composed.height];
-    drawDetections(ctx, scale, size, shown.detections, COLOURS[state.method], { line: 2 * line, selected });
+    const look = { line: 2 * line, selected, followed: shown.watched };
+    drawDetections(ctx, scale, size, shown.detections, COLOURS[state.method], look);
   }
   if (state.hovered) box(ctx, scale, state.hovered, "#ddd", 2 * line, [2 * line, 2 * line]);
   if (cover.patch && state.tool === "drag") handles(ctx, scale, cover.patch, 1.5 * line);
@@ -51,7 +52,8 @@ export function drawCards() {
     ctx.drawImage(composed, 0, 0, canvas.width, canvas.height);
     const size = [composed.width, composed.height];
     const line = Math.max(1.2, canvas.width / 220);
-    drawDetections(ctx, scaleOf(canvas), size, result.detections, COLOURS[result.method], { line, labels: false });
+    const look = { line, labels: false, followed: result.watched };
+    drawDetections(ctx, scaleOf(canvas), size, result.detections, COLOURS[result.method], look);
     const was = state.before?.methods.find((m) => m.method === result.method)?.watched;
     bar(card, result.watched, was);
   }
