@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from halfseen.cli.models import complete_model
 from halfseen.cli.options import flag
 from halfseen.cli.terminal import Report
 from halfseen.errors import SettingsError, install
@@ -17,8 +17,12 @@ NAME = "serve"
 
 def command(
     models: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="MODELS", help="Your own model files: the page opens with them."),
+        list[str] | None,
+        typer.Argument(
+            metavar="MODELS",
+            help="Model files or shipped classes: the page opens with them.",
+            autocompletion=complete_model,
+        ),
     ] = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[
@@ -47,9 +51,10 @@ def command(
         from halfseen.web.server import is_local, serve
     except ModuleNotFoundError as error:
         raise SettingsError(f"the page needs {error.name}: {install('web')}") from None
+    from halfseen.model.shipped import name_models
     from halfseen.web.catalogue import find_sets
 
-    sets = find_sets(models or [])
+    sets = find_sets(name_models(models or [], report.say))
     limits = ServeLimits() if workers is None else ServeLimits(workers=workers)
     if not is_local(host):
         report.say(f"listening on {host}: whoever can reach this machine can use the page")
