@@ -86,7 +86,8 @@ class Detections:
                     f"Detections: {name} must have shape {shape}, "
                     f"found {np.shape(getattr(self, name))}"
                 )
-        object.__setattr__(self, "blocks", tuple(map(_as_grid, self.blocks)))
+        if type(self.blocks) is not Grids:
+            object.__setattr__(self, "blocks", Grids(map(_as_grid, self.blocks)))
 
     @classmethod
     def empty(cls, size: tuple[int, int]) -> Detections:
@@ -142,7 +143,7 @@ class Detections:
         return replace(
             self,
             **{name: getattr(self, name)[chosen] for name in _COLUMNS},
-            blocks=tuple(self.blocks[i] for i in chosen.tolist()),
+            blocks=Grids(map(self.blocks.__getitem__, chosen.tolist())),
             probability=None if known is None else known[chosen],
             extra={name: values[chosen] for name, values in self.extra.items()},
         )
@@ -231,22 +232,34 @@ _STRONG, _STRONG_SCORE = 0.5, 0.0
 
 
 def visible_boxes(
-    window: Boxes, full: Boxes, blocks: Sequence[NDArray[Any]], size: tuple[int, int]
+    window: Boxes,
+    full: Boxes,
+    blocks: Sequence[NDArray[Any]] | NDArray[Any],
+    size: tuple[int, int],
 ) -> Boxes:
     """(N, 4): full boxes contracted around the visible blocks of their windows, in the image.
 
     Where nothing is visible the box is empty, at the middle of the window; NaN without blocks.
     """
-    around = np.full((len(blocks), 4), np.nan)
-    for shape, rows in by_shape(blocks).items():
-        if 0 in shape:
-            continue
-        extents = block_extents(np.stack([blocks[n] for n in rows]) >= Block.GROUND)
-        unit = (window[rows, 2:] - window[rows, :2]) / shape[::-1]
-        around[rows] = np.tile(window[rows, :2], 2) + extents * np.tile(unit, 2)
+    if isinstance(blocks, np.ndarray):
+        around = _around_visible(window, blocks)
+    else:
+        around = np.full((len(blocks), 4), np.nan)
+        for shape, rows in by_shape(blocks).items():
+            if 0 not in shape:
+                grids = np.stack([blocks[n] for n in rows])
+                around[rows] = _around_visible(window[rows], grids)
     low = np.maximum(full[:, :2], around[:, :2])
     high = np.minimum(full[:, 2:], around[:, 2:])
     return clip(np.concatenate([low, np.maximum(low, high)], axis=1), size)
+
+
+def _around_visible(window: Boxes, grids: NDArray[Any]) -> Boxes:
+    """(N, 4): boxes around the visible blocks of windows with grids (N, rows, cols)."""
+    corner, shape = window[:, :2], grids.shape[1:]
+    unit = (window[:, 2:] - corner) / shape[::-1]
+    extents = block_extents(grids >= Block.GROUND)
+    return np.concatenate([corner + extents[:, :2] * unit, corner + extents[:, 2:] * unit], 1)
 
 
 def by_shape(grids: Sequence[NDArray[Any]]) -> dict[tuple[int, ...], list[int]]:
@@ -288,6 +301,12 @@ def as_blocks(visible: Bool, outside: Bool | None = None) -> Grid:
 
 
 _BYTE = np.dtype(np.uint8)
+
+
+class Grids(tuple[Grid, ...]):
+    """Grids that were checked: those selected from them need no other check."""
+
+    __slots__ = ()
 
 
 def _as_grid(grid: NDArray[Any]) -> Grid:

@@ -15,7 +15,7 @@ from halfseen.compute.map import Map
 from halfseen.detect.responses import Reached, Rule, find_level, pack_weights
 from halfseen.detect.view import Levels, MirrorBasis, Plane, View
 from halfseen.detect.windows import find_outside, place_boxes
-from halfseen.detections import Detections, as_blocks, visible_boxes
+from halfseen.detections import Detections, Grids, as_blocks, visible_boxes
 from halfseen.errors import ModelError
 from halfseen.model.mixture import Component, Mixture
 from halfseen.visibility.infer import bound, solve, trusted
@@ -108,8 +108,8 @@ class Search:
         self._sizes: list[tuple[int, int]] = []
         self._waiting: list[Reached] = []
         self._bytes = 0
-        flags = np.zeros((0, *component.shape), np.bool_)
-        self._found = [(np.zeros((0, 4), np.int64), np.zeros(0, np.float32), flags)]
+        none = np.zeros((0, *component.shape), np.bool_)
+        self._found = [(np.zeros((0, 4), np.int64), np.zeros(0, np.float32), none, none)]
 
         self._rule = Rule(
             self._sides,
@@ -137,10 +137,11 @@ class Search:
     def windows(self) -> list[Windows]:
         """All windows found, in no particular order: of the component, then of its mirror image."""
         self._solve()
-        found, score, flags = (np.concatenate(part) for part in zip(*self._found, strict=True))
+        found, score, flags, outside = (
+            np.concatenate(part) for part in zip(*self._found, strict=True)
+        )
         sides = [np.flatnonzero(found[:, 0] == side) for side in range(self._sides)]
         _, level, y, x = found.T
-        outside = self._outside(found)
         return [
             Windows(level[own], y[own], x[own], score[own], flags[own], outside[own])
             for own in sides
@@ -158,7 +159,8 @@ class Search:
         if not len(found):
             return
         if not self.visibility:
-            self._found.append((found, sums, ~self._outside(found)))
+            outside = self._outside(found)
+            self._found.append((found, sums, ~outside, outside))
             return
         # Alike beside alike: most can be dropped together.
         order = np.argsort(-sums, kind="stable")
@@ -179,7 +181,8 @@ class Search:
             score[part] = np.where(counts, value + constant[some], -np.inf)
         # As a double: single precision would round a threshold up or down.
         keep = (score >= np.float64(self.threshold)) & (score > -np.inf)
-        self._found.append((found[near[keep]], score[keep], flags[keep]))
+        kept = near[keep]
+        self._found.append((found[kept], score[keep], flags[keep], outside[kept]))
 
     def _outside(self, found: Int64) -> Bool:
         """(N, rows, cols) which blocks of windows are outside the image."""
@@ -288,7 +291,7 @@ def as_detections(
     """
     if not any(len(windows.y) for windows in found):
         return Detections.empty(size)
-    templates, scores, boxes = [], [], []
+    templates, scores, boxes, visible = [], [], [], []
     grids: list[UInt8] = []
     for template, windows, keep in zip(model.templates(), found, best_at_place(found), strict=True):
         index, mirrored, component = template
@@ -305,12 +308,13 @@ def as_detections(
         templates.append(np.full((len(keep), 2), (index, mirrored)))
         scores.append(windows.score[keep])
         boxes.append(placed)
-        grids.extend(as_blocks(windows.flags[keep], windows.outside[keep]))
+        blocks_of = as_blocks(windows.flags[keep], windows.outside[keep])
+        visible.append(visible_boxes(*placed, blocks_of, size))
+        grids.extend(blocks_of)
     score = np.concatenate(scores).astype(np.float64)
     order = np.argsort(-score, kind="stable")
     components, mirrors = np.concatenate(templates)[order].T
     window, full = np.concatenate(boxes, axis=1)[:, order]
-    ordered = tuple(grids[i] for i in order)
     return Detections(
         score[order],
         np.full(len(order), model.label),
@@ -318,8 +322,8 @@ def as_detections(
         mirrors.astype(bool),
         window,
         full,
-        visible_boxes(window, full, ordered, size),
-        ordered,
+        np.concatenate(visible)[order],
+        Grids(map(grids.__getitem__, order.tolist())),
         size,
         np.full(len(order), number),
     )
