@@ -1,6 +1,7 @@
 """Images a second of `detect --shard` on one core, two cores, and Dask with two workers.
 
-python benchmarks/collection.py [--images 10000] [--rounds 3]. Every place of work takes all images
+python benchmarks/collection.py [--images 10000] [--rounds 3] [--photo]. With --photo they have
+500x375 pixels instead of 192x144: give fewer. Every place of work takes all images
 in each round, and ratios are the medians of the rounds': other load on the machine comes and goes.
 The time of two cores includes the start of their processes.
 Prints one line of JSON last: images_per_second of each place, two_cores_over_one,
@@ -32,15 +33,16 @@ from halfseen.model.mixture import Component, Mixture
 from halfseen.refine.detector import Detector
 from halfseen.studies.photos import PhotoDetector, PhotoSettings
 
-SIZE = (144, 192)
+SMALL, PHOTO = (144, 192), (375, 500)
 
 
-def write_images(folder: Path, count: int) -> None:
+def write_images(folder: Path, count: int, size: tuple[int, int]) -> None:
     """Soft patches of colour with noise, as JPEG: cheap to make, and not empty of gradients."""
     rng = np.random.default_rng(0)
     for n in range(count):
-        coarse = rng.integers(0, 255, (SIZE[0] // 16, SIZE[1] // 16, 3))
-        image = np.kron(coarse, np.ones((16, 16, 1))) + rng.integers(-20, 20, (*SIZE, 1))
+        coarse = rng.integers(0, 255, (size[0] // 16 + 1, size[1] // 16 + 1, 3))
+        patches = np.kron(coarse, np.ones((16, 16, 1)))[: size[0], : size[1]]
+        image = patches + rng.integers(-20, 20, (*size, 1))
         path = folder / f"{n // 1000:03}" / f"{n:06}.jpg"
         path.parent.mkdir(exist_ok=True)
         write_image(path, np.clip(image, 0, 255).astype(np.uint8), quality=85)
@@ -81,7 +83,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--photo", action="store_true", help="images of 500x375 pixels")
     options = parser.parse_args()
+    size = PHOTO if options.photo else SMALL
     # Not above: the processes of two cores import this module, and need none of it.
     from distributed import Client, LocalCluster
 
@@ -95,7 +99,7 @@ def main() -> None:
     ):
         top = Path(name)
         (top / "images").mkdir()
-        write_images(top / "images", options.images)
+        write_images(top / "images", options.images, size)
         photos = list(find_photos([str(top / "images")]))
         places: dict[str, dict[str, Any]] = {
             "one_process": {"cores": 1}, "two_cores": {"cores": 2}, "dask": {"cluster": client},
@@ -126,7 +130,7 @@ def main() -> None:
     print(
         json.dumps(
             {
-                "images": len(photos), "size": SIZE, "cores": os.cpu_count(),
+                "images": len(photos), "size": size, "cores": os.cpu_count(),
                 "load": [round(v, 1) for v in os.getloadavg()],
                 "images_per_second": middle,
                 "two_cores_over_one": ratio("two_cores", "one_process"),

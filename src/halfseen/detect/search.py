@@ -309,7 +309,7 @@ def as_detections(
         scores.append(windows.score[keep])
         boxes.append(placed)
         blocks_of = as_blocks(windows.flags[keep], windows.outside[keep])
-        visible.append(visible_boxes(*placed, blocks_of, size))
+        visible.append(visible_boxes(placed[0], placed[1], blocks_of, size))
         grids.extend(blocks_of)
     score = np.concatenate(scores).astype(np.float64)
     order = np.argsort(-score, kind="stable")
