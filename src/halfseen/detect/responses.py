@@ -67,19 +67,20 @@ def find_level(weights: Float32, level: Plane, rule: Rule, number: int = 0) -> I
     level    the features, and
     number   which level it is
     """
-    height, width = level.size
-    sides, rows, cols = rule[:3]
+    (height, width), (sides, rows, cols) = level.size, rule[:3]
+    channels, _, lanes = level.channels.shape
     most = max(HELD, sides * (width + 1))
     places = np.empty((most, 4), np.int64)
     value = np.empty(most, np.float32)
     blocks = np.empty((most if rule.visibility else 0, rows * cols), np.float32)
-    sizes = (number, height, width, sides, rows, cols, level.even, rule.visibility)
+    sizes = (number, height, width, lanes, sides, rows, cols, level.even, channels)
     # Only where blocks may be hidden, there is a window without any.
     positive = rule.visibility and not rule.blank
-    numbers = (rule.bias, rule.u, rule.u_t, rule.alpha, rule.enough, positive)
+    numbers = (rule.bias, rule.u, rule.u_t, rule.alpha, rule.enough, rule.visibility, positive)
+    features = level.channels.reshape(-1)
     y = 0
     while y <= height:
-        y, found = find_rows(weights, level.channels, sizes, numbers, y, places, value, blocks)
+        y, found = find_rows(weights, features, sizes, numbers, y, (places, value, blocks))
         if found:
             yield Reached(places[:found].copy(), value[:found].copy(), blocks[:found].copy())
 
@@ -102,12 +103,10 @@ def pack_weights(even: Float32, odd: Float32, shape: tuple[int, int]) -> Float32
 def find_rows(
     weights: Float32,
     features: Float32,
-    sizes: tuple[int, int, int, int, int, int, int, bool],
-    rule: tuple[float, float, float, float, float, bool],
+    sizes: tuple[int, ...],
+    rule: tuple[float, float, float, float, float, bool, bool],
     first: int,
-    places: Int64,
-    value: Float32,
-    blocks: Float32,
+    out: tuple[Int64, Float32, Float32],
 ) -> tuple[int, int]:
     """Write the windows of place rows from `first` on that may reach enough.
 
@@ -121,31 +120,33 @@ def find_rows(
     the level knows nothing and has edges of no weight: what reaches it is won or lost there.
 
     weights   see `pack_weights`
-    features  (channels, height, lanes), 0 beyond the width: see `Plane`
-    sizes     number, height and width of the level; sides, rows and columns of the template; how
-              many of the channels are even; whether blocks may be hidden
-    rule      bias, u, u_t, alpha, enough, and whether windows count only above u for every block
-    places    (.., 4) side, number of the level, y and x of each; value (..) and
-    blocks    (.., rows cols) responses, if blocks may be hidden
+    features  (channels, height, lanes) flat, 0 beyond the width: see `Plane`
+    sizes     number, height, width and lanes of the level; sides, rows and columns of the template;
+              how many of the channels are even, and how many there are
+    rule      bias, u, u_t, alpha, enough; whether blocks may be hidden, and whether windows count
+              only above u for every block
+    out       places (.., 4) side, number of the level, y and x of each; value (..); and blocks
+              (.., rows cols) responses, if blocks may be hidden
     """
-    number, height, width, sides, rows, cols, even, visibility = sizes
-    bias, u, u_t, alpha, enough, positive = rule
-    channels, _, lanes = features.shape
-    flat = features.reshape(channels * height * lanes)
+    number, height, width, lanes, sides, rows, cols, even, channels = sizes
+    bias, u, u_t, alpha, enough, visibility, positive = rule
+    places, value, blocks = out
     numbers = (even, channels - even, height * lanes)
     groups = (cols + ROWS - 1) // ROWS
     spare = groups * ROWS - cols
     left = (cols + 1) // 2
     wide = (width + LANES) // LANES * LANES  # of the places 0 to width
     long = max(left + lanes, wide + cols)
+    most = rows * sides * groups * ROWS * long
+    # One array for all: each that is made takes a while to compile.
+    room = np.zeros(most + 2 * long + (3 + cols) * wide, np.float32)
     # What each block gains where it is visible: block j of the window at place x is at x + j. A
     # mirror image's come last to first, after those that fill up the last group.
-    gains = np.zeros((rows, sides, cols + spare, long), np.float32)
-    gained = gains.reshape(gains.size)
-    carried = np.empty((cols, wide), np.float32)  # from above by each column
-    row, sums = np.empty(wide, np.float32), np.empty(wide, np.float32)
-    inside = np.zeros(wide, np.float32)
-    edge, less = np.zeros((2, long), np.float32)
+    gains = room[:most]
+    edge, less = room[most : most + long], room[most + long : most + 2 * long]
+    after = room[most + 2 * long :]
+    row, sums, inside = after[:wide], after[wide : 2 * wide], after[2 * wide : 3 * wide]
+    carried = after[3 * wide :]  # from above by each column
     half, zero = np.float32(0.5), np.float32(0)
     for x in range(width):
         edge[left + x] = 2 * alpha
@@ -160,7 +161,7 @@ def find_rows(
         top = y - (rows + 1) // 2
         begin, end = max(0, -top), min(rows, height - top)
         for i in range(begin, end):
-            start = i * sides * (cols + spare) * long + left
+            start = i * sides * groups * ROWS * long + left
             for group in range(groups):
                 weight = (i * groups + group) * ROWS * channels
                 here = start + group * ROWS * long
@@ -168,28 +169,32 @@ def find_rows(
                 step = -long if sides == 2 else 0
                 for x in range(0, lanes - WIDE + 1, WIDE):
                     place = (weight, (top + i) * lanes + x, x, here + x, long, back + x, step)
-                    multiply_tile(weights, flat, less, gained, numbers, place)
+                    multiply_tile(weights, features, less, gains, numbers, place)
                 for x in range(lanes // WIDE * WIDE, lanes, LANES):
                     place = (weight, (top + i) * lanes + x, x, here + x, long, back + x, step)
-                    multiply_narrow(weights, flat, less, gained, numbers, place)
+                    multiply_narrow(weights, features, less, gains, numbers, place)
         share = per_block * (end - begin)
         # Whether one of a row may reach it, up to rounding: of most rows none may.
         rounding = 1e-5 * (abs(enough) + abs(bias) + (abs(u_t * rows) + abs(share)) * wide)
         for side in range(sides):
             skip = spare if side else 0
-            sums[:] = zero
-            carried[:] = zero
+            for x in range(wide):
+                sums[x] = zero
+            for k in range(len(carried)):
+                carried[k] = zero
             for i in range(begin, end):
-                row[:] = zero
+                for x in range(wide):
+                    row[x] = zero
                 for j in range(cols):
-                    gain, column = gains[i, side, skip + j, j:], carried[j]
+                    start = ((i * sides + side) * groups * ROWS + skip + j) * long + j
+                    gain = gains[start : start + wide]
                     if not visibility:
                         for x in range(wide):
                             sums[x] += gain[x]
                         continue
-                    weight = edge[j:]
+                    column, limit = carried[j * wide : (j + 1) * wide], edge[j : j + wide]
                     for x in range(wide):
-                        w = weight[x]
+                        w = limit[x]
                         total = gain[x] + half * (row[x] + column[x])
                         kept = w if total > w else total
                         sums[x] += total - kept
@@ -197,7 +202,7 @@ def find_rows(
                 for x in range(wide):
                     sums[x] += half * row[x] if row[x] > zero else zero
             for j in range(cols):
-                column = carried[j]
+                column = carried[j * wide : (j + 1) * wide]
                 for x in range(wide):
                     sums[x] += half * column[x] if column[x] > zero else zero
             base = bias + u_t * rows * cols
@@ -219,7 +224,8 @@ def find_rows(
                         for j in range(cols):
                             k = x + j  # of the block, `left` on
                             known = begin <= i < end and left <= k < left + width
-                            response = gains[i, side, skip + j, k] + np.float32(u)
+                            start = ((i * sides + side) * groups * ROWS + skip + j) * long
+                            response = gains[start + k] + np.float32(u)
                             blocks[found, i * cols + j] = response if known else zero
                 found += 1
     return height + 1, found
