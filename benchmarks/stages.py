@@ -42,7 +42,7 @@ FUNCTIONS = (
     "halfseen.detect.responses.find_rows",
     "halfseen.detect.search.bound",
     "halfseen.detect.search.solve",
-    "halfseen.detect.detector.as_detections",
+    "halfseen.detect.search.as_detections",
     "halfseen.detect.detector.suppress",
     "halfseen.refine.hidden.hidden_logits",
     "halfseen.refine.hidden.block_colours",
