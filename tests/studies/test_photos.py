@@ -5,8 +5,10 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +16,12 @@ import pytest
 import halfseen as hs
 from halfseen.cli import run
 from halfseen.collection.photo import Photo, file_photo
+from halfseen.collection.result import ImageResult
 from halfseen.compute.map import map_images
 from halfseen.compute.memory import MIB, MemoryBudget
-from halfseen.data.image import write_image
+from halfseen.data.image import OpenImage, open_image, write_image
 from halfseen.model.calibration import EVIDENCE, Calibration
+from halfseen.studies import photos
 from halfseen.studies.photos import PhotoDetector, PhotoSettings, picture_paths
 from tests.builders import make_image, make_model, wait_for
 
@@ -201,6 +205,26 @@ def test_an_image_that_waits_for_memory_holds_none(
     thread.join(20)
     assert results[0].detections is not None
     assert reads == [2]
+
+
+def test_what_was_decoded_is_given_up_before_the_search(
+    model: Path, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, found = [], PhotoDetector._detect_in
+
+    def keep(*arguments: Any) -> OpenImage:
+        image = open_image(*arguments)
+        opened.append(weakref.ref(image.image))
+        return image
+
+    def detect_in(self: PhotoDetector, *arguments: Any) -> ImageResult:
+        assert opened[0]() is None
+        return found(self, *arguments)
+
+    monkeypatch.setattr(photos, "open_image", keep)
+    monkeypatch.setattr(PhotoDetector, "_detect_in", detect_in)
+    result = PhotoDetector(hs.Detector(hs.load(model)), PhotoSettings())(file_photo(photo))
+    assert result.detections is not None, result.error
 
 
 def test_an_empty_word_is_not_the_current_folder(

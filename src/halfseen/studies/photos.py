@@ -114,7 +114,9 @@ class PhotoDetector:
                 image = open_image(content, photo.name)
                 need = len(content) + self._need(image.pixels)
                 if need <= self.memory.total and grow(need):
-                    return self._detect_in(photo, image.decode(upright=True))
+                    pixels = image.decode(upright=True)
+                    del content, image  # which hold its pixels once more, or several times
+                    return self._detect_in(photo, pixels)
             # Others hold what it needs: it is read again when there is enough.
             del content, image
 
