@@ -97,14 +97,14 @@ import numpy as np, halfseen as hs
 from dataclasses import replace
 from threadpoolctl import threadpool_info
 from halfseen.compute.map import map_images
-from halfseen.detect import detector
+from halfseen.detect import search
 model = hs.load("car.fast")
 threads = []
-real = detector.as_detections
+real = search.as_detections
 def counting(*rest):
     threads.extend(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
     return real(*rest)
-detector.as_detections = counting
+search.as_detections = counting
 image = np.zeros((150, 200, 3), np.uint8)
 both = hs.Detector([model, replace(model, label="cab")], cores=2)
 both.detect(image)
