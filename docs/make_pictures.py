@@ -1,6 +1,7 @@
 """Makes the pictures of the documentation from built-in scenes: `python docs/make_pictures.py`.
 
-halfseen.png            a scene; beside it what a VIS model, learnt from other scenes, sees of it
+halfseen.png            a scene; beside it what a VIS model, learnt from other scenes, sees of it, and
+                        how probable each car is: that calibration takes a few minutes
 pictures/filmstrip.png  a car being covered step by step, and what BL, BLT and VIS make of it
 """
 
@@ -11,18 +12,19 @@ import numpy as np
 
 import halfseen as hs
 from halfseen.data.image import write_image
-from halfseen.data.scenes import render_scene
+from halfseen.data.scenes import render_scene, render_scenes
 from halfseen.model.mixture import METHODS
 from halfseen.report.draw import draw_detections
 from halfseen.report.filmstrip import film, write_film
 from halfseen.studies.demo import contact_sheet
+from halfseen.web import demo_models
 from halfseen.web.catalogue import model_file
 
 DOCS = Path(__file__).parent
 SEED = 2024  # no model learnt from these scenes
 BEHIND = 26  # a car behind a wall, and one cut by the border behind crates
 COVERED = 45  # a large car that nothing hides
-THRESHOLD = -0.25
+LEARNT = 120
 
 
 def main() -> None:
@@ -35,8 +37,10 @@ def main() -> None:
 
     image = render_scene(SEED, options.behind, ("car",)).truth.source
     assert isinstance(image, np.ndarray)
-    found = hs.Detector(models["VIS"]).detect(image, THRESHOLD)
-    sheet = contact_sheet([image, draw_detections(image, found)], columns=2)
+    lessons = render_scenes(LEARNT, demo_models.SEED)  # what the model was learnt from
+    found = hs.Detector(hs.learn_calibration(lessons, models["VIS"])).detect(image)
+    drawn = draw_detections(image, found, strong=None, weak=False)
+    sheet = contact_sheet([image, drawn], columns=2)
     write_image(options.out / "halfseen.png", sheet)
     print(f"wrote {options.out / 'halfseen.png'}")
 
