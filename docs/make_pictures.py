@@ -1,7 +1,7 @@
 """Makes the pictures of the documentation from built-in scenes: `python docs/make_pictures.py`.
 
-halfseen.png            a scene; beside it what a VIS model, learnt from other scenes, sees of it, and
-                        how probable each car is: that calibration takes a few minutes
+halfseen.png            a scene; beside it what a VIS model, learnt from other scenes, sees of it,
+                        and how probable each car is: that calibration takes a few minutes
 pictures/filmstrip.png  a car being covered step by step, and what BL, BLT and VIS make of it
 """
 
