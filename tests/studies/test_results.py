@@ -99,6 +99,14 @@ def test_the_boxes_that_are_compared() -> None:
         Question(boxes="half")  # type: ignore[arg-type]
 
 
+def test_a_box_beyond_all_images_does_not_make_one_of_any_size() -> None:
+    boxes = np.array([[3.0, 2.0**63, 4.0, 2.0**63 + 4096], [1.0, 2.0, 8.0, 9.0]])
+    truth = GroundTruth.make("a", "", (0, 0), ["car", "car"], boxes)
+    measured = truth_of_class(truth, Dataset("far", ("car",), (truth,)), "car", "whole")
+    assert measured.size == (2**31, 8)
+    np.testing.assert_array_equal(measured.box, boxes)
+
+
 def test_a_class_is_measured_on_the_images_that_are_about_it() -> None:
     """All figures are those of all images: also of resamples, rates for each image and groups."""
     dataset, results = crowd(images=6)
